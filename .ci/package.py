@@ -10,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 LARGEST_MEGABYTES = 30  # of the wheel
+MODELS = ("holdfast/bundled/modules.json", "holdfast/bundled_mlm/config.json")  # those that the wheel carries
 
 
 def main(folder: Path) -> int:
@@ -23,6 +24,7 @@ def main(folder: Path) -> int:
         members = [member.name.partition("/")[2] for member in opened_sdist.getmembers() if member.isfile()]
     wrong = [f"{wheel.name} lacks {name}" for name in sorted(package - shipped)]
     wrong += [f"{wheel.name} holds {name}, which is in no commit" for name in sorted(shipped - package)]
+    wrong += [f"{wheel.name} lacks the model of {name}" for name in MODELS if name not in shipped]
     foreign = sorted(set(members) - tracked - {"PKG-INFO"})
     wrong += [f"{sdist.name} holds {name}, which is in no commit" for name in foreign]
     needed = {name for name in tracked if name.startswith(("src/", "tests/"))}

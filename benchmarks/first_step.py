@@ -3,7 +3,7 @@
 A corpus of random words is written, and a verb that trains is started on it as a user starts it, with its output in a
 pipe. The corpus is read from its file the first time and from its spooled copy the second time.
 
-    python benchmarks/first_step.py [--sentences 5000000] [--verb train|harden] [--model bundled] [--json FILE]
+    python benchmarks/first_step.py [--sentences 5000000] [--verb train|harden] [--model bundled-mlm] [--json FILE]
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sentences", type=int, default=5_000_000)
     parser.add_argument("--verb", choices=("train", "harden"), default="train")
-    parser.add_argument("--model", default="bundled")
+    parser.add_argument("--model", default="bundled-mlm")
     parser.add_argument("--folder", type=Path, help="where the corpus and its copy are made [default: a temporary one]")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()

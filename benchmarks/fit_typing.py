@@ -21,11 +21,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from holdfast.edits.typing_alignment import Operation, is_near, operations
 from holdfast.edits.typing_rates import MISSPELLING, PLACES, SLIP, frequency_class, length_class, place_class
 from holdfast.edits.words import Words
 from holdfast.files import write_text
 from noiseqa_questions import Question, changed_words, questions, words_apart
-from typing_alignment import Operation, is_near, operations
 
 Groups = dict[tuple[str, str], Counter[str]]
 PRIOR = 5.0
@@ -66,7 +66,7 @@ def fit_misspellings(data: Path) -> Groups:
         last.update(word[-1])
         groups[f"{MISSPELLING}/count", length_class(word)][str(len(found))] += 1
         for operation in found:
-            name, index = operation.name, max(operation.index, 0)
+            name, index = operation.name, max(operation.at, 0)
             groups[f"{MISSPELLING}/operation", length_class(word)][name] += 1
             groups[f"{MISSPELLING}/place", name][place_class(index, len(word))] += 1
             end = " last" if index == len(word) - 1 else ""
@@ -120,8 +120,8 @@ def fit_slips(data: Path, groups: Groups) -> Groups:
             name = "insert near" if operation.name == "insert" and is_near(word, operation) else operation.name
             typed[f"{SLIP}/operation", ""][name] += 1
             if name == "delete":
-                hit[word[operation.index]] += 1
-            typed[f"{SLIP}/place", operation.name][place_class(max(operation.index, 0), len(word))] += 1
+                hit[word[operation.at]] += 1
+            typed[f"{SLIP}/place", operation.name][place_class(max(operation.at, 0), len(word))] += 1
     misspelt = share(typed_far, True) / share(far, True)
     every = typed[f"{SLIP}/operation", ""]
     near = Counter(

@@ -25,6 +25,7 @@ from scipy.stats import wasserstein_distance
 
 from holdfast.edits.random_edits import RandomEdits
 from holdfast.edits.speech_edit import Speech
+from holdfast.edits.typing_alignment import is_near, operations
 from holdfast.edits.typing_edit import PeoplesTyping
 from holdfast.edits.typing_errors import draw_typing_error
 from holdfast.edits.typing_rates import frequency_class
@@ -33,7 +34,6 @@ from holdfast.encoding import encode_sentences
 from holdfast.files import write_json
 from holdfast.models import load_sentence_transformer
 from noiseqa_questions import Question, paragraphs, questions
-from typing_alignment import is_near, operations
 
 Maker = Callable[[str, int, random.Random], str]
 PEOPLE = "people"
@@ -149,7 +149,7 @@ def features(clean: str, changed: str) -> list[list[float]]:
             found = operations(word.lower(), typed.lower())
             if len(found) <= 4:
                 rows.append(_row(word, [_name(word.lower(), each) for each in found], [
-                    max(0, each.index) / max(1, len(word) - 1) for each in found
+                    max(0, each.at) / max(1, len(word) - 1) for each in found
                 ]))  # fmt: skip
     return rows
 

@@ -63,6 +63,11 @@ BENCHMARKS = (
     ),
     Benchmark("finetune_defences", "--model {model} --data {data}", "--rounds 1 --steps 2 --batch-size 8"),
     Benchmark("pretrain_step", "--corpus {corpus}", "--rounds 1 --tokens 4096", "--rounds 3"),
+    Benchmark(
+        "distill_step",
+        "--model {encoder} --corpus {corpus}",
+        "--rounds 1 --steps 2 --batch-size 16 --student layers=1,hidden=32,vocabulary=2000",
+    ),
     Benchmark("corpus_memory", "", "--sizes 1000,100000 --batches 1000"),
     Benchmark("first_step", "", "--sentences 10000"),
 )

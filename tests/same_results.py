@@ -25,7 +25,7 @@ _UNSTABLE = {"created", "timing", "command", "content_sha256", "environment", "v
 
 def commands(data: Path | None) -> dict[str, list[str]]:
     """Return the words of each command, and the file or folder it writes as ``{name: words}``, in the order of need."""
-    trained = ["--corpus", "corpus.txt", "--model", "bundled", "--max-steps", "20", "--batch-size", "16"]
+    trained = ["--corpus", "corpus.txt", "--model", "bundled-mlm", "--max-steps", "20", "--batch-size", "16"]
     trained += ["--no-report-sts", "--selection", "last", "--precision", "fp32"]
     texts = ["--texts", "texts.txt", "--resources", "light"]
     sets = [] if data is None else ["--data", str(data)]
@@ -58,7 +58,7 @@ def commands(data: Path | None) -> dict[str, list[str]]:
                 "--scale",
                 "smoke",
                 "--model",
-                "bundled",
+                "bundled-mlm",
                 "--corpus",
                 "corpus.txt",
                 *sets,

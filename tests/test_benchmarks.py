@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-SHARED = {"claims", "noiseqa_questions", "typing_alignment"}
+SHARED = {"claims", "noiseqa_questions"}
 """Modules that the scripts share."""
 
 
@@ -44,6 +44,7 @@ def test_all_benchmarks_are_run_with_what_is_given_and_others_left_out() -> None
         "fit_typing",
         "noise_likeness",
         "normaliser",
+        "spelling_correction",
         "synonym_validity",
     }
     assert {benchmark.name for benchmark in ALL} == scripts - others

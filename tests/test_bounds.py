@@ -21,6 +21,7 @@ from holdfast.cli.app import app
 from holdfast.errors import UserError
 from holdfast.experiments.definition import read_definition
 from holdfast.experiments.reproduce_settings import ReproduceSettings
+from holdfast.hardening.distill_settings import DistillSettings
 from holdfast.hardening.harden_settings import HardenSettings
 from holdfast.hardening.hardening_run import harden
 from holdfast.number_ranges import RANGES, Range, check_numbers, in_range, short
@@ -30,7 +31,7 @@ from holdfast.training.train_config import TrainConfig
 
 HUGE = int("9" * 400)
 WRONG: list[Any] = [HUGE, -HUGE, 10**26, float("inf"), float("nan"), float("1e400")]
-OTHERWISE_CHECKED = {"warmup_share", "weight_decay", "dropout", "mask_share"}  # shares: from 0 to below 1
+OTHERWISE_CHECKED = {"warmup_share", "weight_decay", "dropout", "mask_share", "join"}  # shares: from 0 to below 1
 ALL_SETTINGS = {
     TrainConfig: ("simcse", "m", "c", Path("o")),
     FinetuneSettings: ("m", "sst2", Path("o")),
@@ -39,6 +40,7 @@ ALL_SETTINGS = {
     AttackSettings: ("m", ["pwws"]),
     AuditSettings: ("m",),
     HardenSettings: ("m", "c", Path("o")),
+    DistillSettings: ("m", "layers=1", "c", Path("o")),
     ReproduceSettings: ("adcl/table1", "smoke", Path("o")),
 }
 
@@ -51,7 +53,8 @@ def numbers(kind: type) -> list[str]:
 
 def test_every_number_of_every_setting_has_a_range() -> None:
     missing = {f"{kind.__name__}.{name}" for kind in ALL_SETTINGS for name in numbers(kind) if name not in RANGES}
-    assert missing == {f"PretrainSettings.{name}" for name in OTHERWISE_CHECKED}
+    assert {name.partition(".")[2] for name in missing} == OTHERWISE_CHECKED
+    assert {name.partition(".")[0] for name in missing} == {"PretrainSettings", "DistillSettings"}
 
 
 @pytest.mark.parametrize("value", WRONG, ids=short)
@@ -86,6 +89,7 @@ WORDS: dict[str, list[str]] = {
     "finetune": ["m", "--task", "sst2", "--output", "o"],
     "attack": ["m", "--task", "sst2", "--recipes", "pwws"],
     "audit": ["m"],
+    "distill": ["m", "--student", "layers=1", "--corpus", "c.txt", "--output", "o"],
     "harden": ["m", "--corpus", "c.txt", "--output", "o"],
     "space": ["m", "--attacked", "r.json", "--plot", "p.png"],
     "masks": ["m", "--text", "a dog runs"],

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from holdfast.attacks.targets import CallableTarget
 from holdfast.cli import main
 from holdfast.encoding import encode_sentences
-from holdfast.errors import UserError
+from holdfast.errors import Notice, UserError
 from holdfast.model_lookup import resolve_model
 from holdfast.user_functions import VectorFunction
 
@@ -84,3 +86,57 @@ def test_what_needs_a_model_takes_no_function(
     assert "call:a:b is a function" in line
     with pytest.raises(UserError, match="`holdfast attack` and `holdfast audit` accept"):
         resolve_model("call:a:b")
+
+
+class Unsteady:
+    """A function that fails so many times before each answer."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures, self.left, self.sent = failures, failures, Counter[str]()
+
+    def __call__(self, texts: list[str]) -> Any:
+        if self.left:
+            self.left -= 1
+            raise TimeoutError("no answer")
+        self.left = self.failures
+        self.sent.update(texts)
+        return letters(texts)
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    found: list[float] = []
+    monkeypatch.setattr("holdfast.user_functions.time.sleep", found.append)
+    return found
+
+
+def test_a_failed_call_is_repeated_after_longer_and_longer_waits(waits: list[float]) -> None:
+    function = Unsteady(3)
+    model = VectorFunction(function, name="call:a:b", call_batch=2, retries=3)
+    with pytest.warns(Notice, match=r"call:a:b failed: TimeoutError: no answer; again in 4 s \(3 of 3, --retries\)"):
+        vectors = model.vectors(["a", "abc", "cc"])
+    np.testing.assert_array_equal(vectors, letters(["a", "abc", "cc"]))
+    assert waits == [1.0, 2.0, 4.0] * 2
+    assert set(function.sent.values()) == {1}, "an answered text is not sent again"
+
+
+@pytest.mark.filterwarnings("ignore::holdfast.errors.Notice")
+def test_the_last_failure_ends_the_run_and_no_wait_is_longer_than_a_minute(waits: list[float]) -> None:
+    with pytest.raises(UserError, match="call:a:b failed 9 times: TimeoutError: no answer"):
+        VectorFunction(Unsteady(99), name="call:a:b", retries=8).vectors(["a"])
+    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    with pytest.raises(UserError, match="call:a:b failed: TimeoutError: no answer"):
+        VectorFunction(Unsteady(1), name="call:a:b").vectors(["a"])
+
+
+def test_an_answer_that_is_no_array_is_not_asked_for_again(waits: list[float]) -> None:
+    with pytest.raises(UserError, match="returned an array of shape"):
+        VectorFunction(lambda texts: [1.0], name="call:a:b", retries=5).vectors(["a"])
+    assert waits == []
+
+
+def test_scores_of_classes_are_asked_for_again_too(waits: list[float]) -> None:
+    target = CallableTarget(Unsteady(1), name="call:a:b", retries=1)
+    with pytest.warns(Notice, match="1 of 1"):
+        assert len(target.outputs([("abc",)], exact=True)) == 1
+    assert waits == [1.0]

@@ -17,10 +17,8 @@ from sentence_transformers import SentenceTransformer
 
 from holdfast.errors import UserError
 from holdfast.model_lookup import (
-    BUNDLED_FOLDER,
     PYPI_MODEL,
     PYPI_MODEL_SHA256,
-    bundled_model,
     has_masked_lm_head,
     model_identity,
     resolve_model,
@@ -195,27 +193,6 @@ def test_a_hub_model_is_downloaded_without_pickles_or_code(raw: Path, monkeypatc
         "tokenizer.json",
     ]
     assert all(any(fnmatch(name, pattern) for pattern in patterns) for name in wanted)
-
-
-def test_the_bundled_model(raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert bundled_model(raw) == raw
-    with pytest.raises(UserError, match=r"comes without its bundled model .*give a model folder, a hub name, or pypi:"):
-        bundled_model(tmp_path / "none")
-    (tmp_path / "bundled").mkdir()
-    monkeypatch.chdir(tmp_path)  # a folder of that name does not stand in for it
-    assert resolve_model("bundled") == BUNDLED_FOLDER
-
-
-def test_the_bundled_model_is_small_and_fills_in() -> None:
-    from holdfast.adversary.masked_lm import MaskedLM
-    from holdfast.edits.words import Words
-
-    assert sum(file.stat().st_size for file in BUNDLED_FOLDER.rglob("*")) <= 15e6
-    assert (BUNDLED_FOLDER / "README.md").is_file(), "its model card"
-    assert has_masked_lm_head(BUNDLED_FOLDER)
-    (words,) = MaskedLM("bundled").propose([Words.of("The capital of France is beautiful.")], [1])
-    assert len(words) > 10
-    assert load_sentence_transformer("bundled").encode("A dog.").shape == (256,)
 
 
 def test_a_masked_lm_is_known_by_its_configuration(raw: Path, tmp_path: Path) -> None:

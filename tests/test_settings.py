@@ -19,6 +19,7 @@ from holdfast.cli.check import CheckSettings
 from holdfast.demo.demo_settings import DemoSettings
 from holdfast.errors import UserError
 from holdfast.experiments.reproduce_settings import ReproduceSettings
+from holdfast.hardening.distill_settings import DistillSettings
 from holdfast.hardening.harden_settings import HardenSettings
 from holdfast.pretraining.pretrain_settings import PretrainSettings
 from holdfast.settings import ARGUMENT, PYTHON_ONLY, Assignments, Folder, Spelling, options_of, read_settings
@@ -30,6 +31,7 @@ VERBS: dict[str, type] = {
     "finetune": FinetuneSettings,
     "baseline": BaselineSettings,
     "harden": HardenSettings,
+    "distill": DistillSettings,
     "audit": GatedAuditSettings,
     "check": CheckSettings,
     "attack": AttackSettings,
@@ -96,8 +98,7 @@ def test_every_setting_is_an_option_of_its_verb(verb: str) -> None:
         if not option.spelling.argument:
             assert option.flag.partition("/")[0] in shown[option.name].opts
     python_only = {each.name for each in fields(VERBS[verb])} - {option.name for option in declared}
-    assert python_only <= {"device", "corpus", "steps", "batch_size", "epochs", "learning_rate", "attacked", "audited",
-                           "seed"}  # fmt: skip
+    assert python_only <= {"device", "prose", "steps", "batch_size", "audited", "seed"}
 
 
 def test_yaml_and_the_command_line_make_the_same_settings(tmp_path: Path) -> None:

@@ -14,12 +14,21 @@ from holdfast.renamed import RenamedModules
 from holdfast.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from holdfast.baselines.spelling_step import spelling_of_corpus, spelling_step, with_spelling
     from holdfast.evaluation.sts import evaluate_sts
     from holdfast.models import load_sentence_transformer
     from holdfast.training.train_config import TrainConfig
     from holdfast.training.training_run import train
 
-__all__ = ["TrainConfig", "evaluate_sts", "load_sentence_transformer", "train"]
+__all__ = [
+    "TrainConfig",
+    "evaluate_sts",
+    "load_sentence_transformer",
+    "spelling_of_corpus",
+    "spelling_step",
+    "train",
+    "with_spelling",
+]
 
 sys.meta_path.append(RenamedModules)
 
@@ -30,5 +39,8 @@ __getattr__ = lazy_exports(
         "train": "training.training_run",
         "evaluate_sts": "evaluation.sts",
         "load_sentence_transformer": "models",
+        "spelling_of_corpus": "baselines.spelling_step",
+        "spelling_step": "baselines.spelling_step",
+        "with_spelling": "baselines.spelling_step",
     },
 )

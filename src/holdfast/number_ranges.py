@@ -37,8 +37,9 @@ RANGES: Mapping[str, Range] = {
     **dict.fromkeys(("batch_size", "accumulate", "side_by_side", "call_batch", "max_words", "dimensions", "k"), _SIZE),
     **dict.fromkeys(("draws", "keep_checkpoints", "vocabulary", "intermediate", "evaluations"), _SIZE),
     "batch_tokens": Range(1, 10**8),
+    "retries": Range(0, 1000),
     "resamples": Range(100, 10**6),  # an interval needs its tails
-    "max_length": Range(1, 65_535),
+    **dict.fromkeys(("max_length", "max_positions"), Range(1, 65_535)),
     "hidden": Range(1, 65_536),
     **dict.fromkeys(("layers", "heads", "jobs", "processes", "seeds"), Range(1, 1000)),
     "epochs": Range(0, 10**6, above=True),

@@ -13,6 +13,7 @@ RENAMED = {
     "holdfast.baselines.run": "holdfast.baselines.construction",
     "holdfast.baselines.settings": "holdfast.baselines.baseline_settings",
     "holdfast.demo.corpus": "holdfast.data.python_prose, and demo_corpus is now load_python_prose",
+    "holdfast.demo.demo_stages": "holdfast.demo.methods_stages",
     "holdfast.evaluation.run": "holdfast.evaluation.evaluation_run",
     "holdfast.functions": "holdfast.user_functions",
     "holdfast.objectives.own": "holdfast.user_classes, and own_method is now load_class",

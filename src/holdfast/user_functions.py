@@ -6,14 +6,15 @@ import hashlib
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.errors import UserError, first_line
+from holdfast.errors import UserError, emit_notice, first_line
 from holdfast.model_lookup import CALL, CALL_BATCH
 from holdfast.number_ranges import in_range
 
@@ -21,6 +22,19 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 Function = Callable[[list[Any]], Any]
+
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+"""Seconds before the first repetition of a failed call, which double for each further one, and at most."""
+
+
+class Memory(Protocol):
+    """Vectors of texts that a function has answered already, with the limit of texts per call that was asked for."""
+
+    def known(self, texts: Sequence[str], limit: int | None) -> Mapping[int, npt.NDArray[np.float32]]:
+        """Return the vectors of the known texts, by the place of the text."""
+
+    def add(self, texts: Sequence[str], limit: int | None, vectors: npt.NDArray[np.float32]) -> None:
+        """Keep the vectors of texts, (n, d)."""
 
 
 class Batched:
@@ -31,15 +45,17 @@ class Batched:
             type that NumPy converts to an array.
         name: name for the record.
         call_batch: maximum number of texts per call.
+        retries: how often a failed call is repeated, after 1, 2, 4, ... seconds.
 
     Raises:
-        UserError: ``call_batch`` is below one.
+        UserError: ``call_batch`` is below one, or ``retries`` below zero.
     """
 
-    def __init__(self, function: Function, *, name: str, call_batch: int = CALL_BATCH) -> None:
+    def __init__(self, function: Function, *, name: str, call_batch: int = CALL_BATCH, retries: int = 0) -> None:
         in_range("call_batch", call_batch)
+        in_range("retries", retries)
         self.name = name
-        self._function, self._call_batch = function, call_batch
+        self._function, self._call_batch, self._retries = function, call_batch, retries
         self._columns: int | None = None
 
     def outputs(
@@ -60,11 +76,11 @@ class Batched:
             yield places, self._output([texts[place] for place in places])
 
     def _output(self, texts: list[Any]) -> npt.NDArray[np.float64]:
+        answer = self._answer(texts)
         try:
-            rows = np.asarray(self._function(texts), dtype=np.float64)
-        except Exception as error:  # any error of the user's function
-            cause = f"{type(error).__name__}: {error}"
-            raise UserError(f"{self.name} failed, or returned no array of numbers: {cause}") from error
+            rows = np.asarray(answer, dtype=np.float64)
+        except Exception as error:  # any object of the user's
+            raise UserError(f"{self.name} returned no array of numbers: {_cause(error)}") from error
         if rows.ndim != 2 or len(rows) != len(texts):
             raise UserError(
                 f"{self.name} returned an array of shape {rows.shape} for {len(texts)} texts: it must return one row "
@@ -82,6 +98,26 @@ class Batched:
             )
         return rows
 
+    def _answer(self, texts: list[Any]) -> Any:
+        """Call the function, again if it fails; only its last error ends the run."""
+        wait = _FIRST_WAIT
+        for number in range(self._retries + 1):
+            try:
+                return self._function(texts)
+            except Exception as error:  # any error of the user's function
+                if number == self._retries:
+                    often = f" {number + 1} times" if number else ""
+                    raise UserError(f"{self.name} failed{often}: {_cause(error)}") from error
+                again = f"again in {wait:g} s ({number + 1} of {self._retries}, --retries)"
+                emit_notice(f"{self.name} failed: {_cause(error)}; {again}")
+                time.sleep(wait)
+                wait = min(2 * wait, _LONGEST_WAIT)
+        raise AssertionError("unreachable")
+
+
+def _cause(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
 
 class VectorFunction:
     """A function from texts to vectors, such as an embedding service, in place of a SentenceTransformer.
@@ -92,30 +128,35 @@ class VectorFunction:
         function: takes a list of n texts and returns n vectors of d numbers.
         name: name for the record.
         call_batch: maximum number of texts per call.
+        retries: how often a failed call is repeated.
 
     Attributes:
         device: device of the vectors; the function may compute them anywhere.
         tokenizer: None: truncated texts and unknown words cannot be detected.
         before_call: called before each call of the function; it may raise an error to stop.
+        memory: vectors of texts that are not sent again; None: all texts are sent.
     """
 
     device = "cpu"
     tokenizer = None
 
-    def __init__(self, function: Function, *, name: str, call_batch: int = CALL_BATCH) -> None:
+    def __init__(self, function: Function, *, name: str, call_batch: int = CALL_BATCH, retries: int = 0) -> None:
         self.name = name
         self.before_call: Callable[[], None] | None = None
-        self._function = Batched(function, name=name, call_batch=call_batch)
+        self.memory: Memory | None = None
+        self._function = Batched(function, name=name, call_batch=call_batch, retries=retries)
 
     @classmethod
-    def named(cls, spec: str, *, call_batch: int = CALL_BATCH) -> tuple[VectorFunction, dict[str, Any]]:
+    def named(
+        cls, spec: str, *, call_batch: int = CALL_BATCH, retries: int = 0
+    ) -> tuple[VectorFunction, dict[str, Any]]:
         """Load the function ``call:package.module:function``; return it with the hash of its file.
 
         Raises:
             UserError: as in `load_function`.
         """
         function, identity = load_function(spec)
-        return cls(function, name=spec, call_batch=call_batch), identity
+        return cls(function, name=spec, call_batch=call_batch, retries=retries), identity
 
     def vectors(
         self,
@@ -125,20 +166,22 @@ class VectorFunction:
         progress: Callable[[int, int], None] | None = None,
     ) -> npt.NDArray[np.float32]:
         """Return the vectors of n different texts, (n, d); ``progress`` gets (texts done, n) after each call."""
-        vectors = np.empty((0, 0), dtype=np.float32)
-        done = 0
-        calls = self._function.outputs(texts, limit=limit)
-        while done < len(texts):
+        found = dict(self.memory.known(texts, limit)) if self.memory is not None else {}
+        unknown = [place for place in range(len(texts)) if place not in found]
+        calls = self._function.outputs([texts[place] for place in unknown], limit=limit)
+        while len(found) < len(texts):
             if self.before_call is not None:
                 self.before_call()
-            places, rows = next(calls)
-            if not done:
-                vectors = np.empty((len(texts), rows.shape[1]), dtype=np.float32)
-            vectors[places] = rows
-            done += len(places)
+            answered, rows = next(calls)
+            places, vectors = [unknown[place] for place in answered], rows.astype(np.float32)
+            if self.memory is not None:
+                self.memory.add([texts[place] for place in places], limit, vectors)
+            found |= zip(places, vectors, strict=True)
             if progress is not None:
-                progress(done, len(texts))
-        return vectors
+                progress(len(found), len(texts))
+        if len({len(vector) for vector in found.values()}) > 1:
+            raise UserError(f"{self.name} returned vectors of another length before: delete the journal of the audit")
+        return np.stack([found[place] for place in range(len(texts))]) if found else np.empty((0, 0), np.float32)
 
 
 if TYPE_CHECKING:

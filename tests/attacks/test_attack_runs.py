@@ -103,3 +103,42 @@ def test_another_process_that_fails_ends_the_run(here: Path, monkeypatch: pytest
     assert main([*ATTACK, "--output", "r.json", "--processes", "2"]) == 2
     assert not (here / "r.json").exists()
     assert list(journals(here / "r.json"))  # what was finished is kept for --resume
+
+
+@pytest.mark.slow
+def test_the_other_processes_end_with_the_first_one_even_if_it_is_killed(here: Path, warm: WarmPython) -> None:
+    words = [*ATTACK, "--side-by-side", "1", "--processes", "2"]
+    killed = warm.run(Path(__file__), "3", "two.json", *words, function="killed_after")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+    deadline = time.monotonic() + 60
+    while (left := _started(here)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not left
+    assert not any('"done"' in path.read_text() for path in journals(here / "two.json"))
+
+
+def _started(folder: Path) -> list[str]:
+    """Return the numbers of the processes that work in a folder, apart from this one."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            own = process.name != str(os.getpid()) and (process / "cwd").readlink() == folder
+            found += [process.name] if own and b"holdfast" in (process / "cmdline").read_bytes() else []
+        except OSError:  # it has ended
+            continue
+    return found
+
+
+def test_a_stopped_attack_says_how_to_go_on(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("holdfast.attacks.attack_run.attack", stopped)
+    for words, line in (
+        (["--output", "r.json"], "stopped; continue with --resume"),
+        ([], "stopped; nothing was kept: with --output FILE.json a stopped run can be continued"),
+    ):
+        assert main([*ATTACK, *words]) == 130
+        assert capsys.readouterr().err.splitlines()[-1] == f"holdfast: {line}"

@@ -159,7 +159,7 @@ def test_geometry_climbs_every_goal(encoder: Any, resources: Any, goal: str) -> 
 
 def test_geometry_measures_where_it_climbs() -> None:
     """A prompt model in use is without the bias of its template, which training takes off."""
-    prompted = load_sentence_transformer("bundled", pooling="prompt", device="cpu")
+    prompted = load_sentence_transformer("bundled-mlm", pooling="prompt", device="cpu")
     target, example = DriftTarget(prompted, source="e", threshold=0.5), Example(0, (TEXTS[0],))
     assert target.prepare([example]) == [None]
     (slope,), ((z, _),) = (

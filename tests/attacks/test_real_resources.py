@@ -53,7 +53,7 @@ def made() -> dict[str, Any]:
 def check(result: dict[str, Any], recipe: str | None = None) -> dict[str, int]:
     """Check a result, or one recipe's part of it."""
     rows = [row for row in result["examples"] if recipe in (None, row["recipe"])]
-    return Checker({**result, "examples": rows}, Path(str(DATA)), str(bundled_model())).check()
+    return Checker({**result, "examples": rows}, Path(str(DATA)), str(bundled_model("bundled-mlm"))).check()
 
 
 @pytest.mark.slow

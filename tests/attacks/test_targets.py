@@ -168,7 +168,7 @@ def test_a_function_is_given_no_more_texts_in_a_call_than_it_takes() -> None:
         ([[1.0, 2.0]] * 2, r"shape \(2, 2\) for 1 texts: it must return one row of numbers per text"),
         ([[1.0, 2.0, 3.0]], "returned 2 numbers per text at first, and now 3"),
         ([[math.inf, 0.0]], "not finite for the text 'a'"),
-        ([["one", "two"]], "failed, or returned no array of numbers: ValueError"),
+        ([["one", "two"]], "returned no array of numbers: ValueError"),
     ],
 )
 def test_each_call_of_a_function_is_checked(last: Any, line: str) -> None:

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from audited import run
+from audited import SEEN, run
 from scipy.stats import spearmanr
 
 from holdfast.attacks.encoder_targets import DriftTarget, halfway
 from holdfast.audit import audited_texts, changed_copies, random_change_items, verdicts
 from holdfast.audit import vector_movement as spaces
+from holdfast.audit.audit_run import matches
+from holdfast.audit.audit_settings import AuditSettings
 from holdfast.edits import synonym_edit
 from holdfast.edits.casing_and_spacing import upper_case
 from holdfast.edits.typing_errors import KEYBOARD
@@ -41,7 +43,9 @@ def test_each_number_is_held_against_its_own_thresholds() -> None:
     """Those of docs/audit.md."""
 
     def verdict(pull: float, *, surface: bool, rate: float = 0.0) -> str:
-        metrics = {"pull": pull, "neighbour_changed": rate, "stability": 0.5}
+        found = dict.fromkeys(("found@1", "found@1_low", "found@1_high"), 100.0 - rate)
+        metrics = {**dict.fromkeys(("pull", "pull_low", "pull_high"), pull), **found, "stability": 0.5}
+        metrics["neighbour_changed"] = 0.0
         space = SimpleNamespace(
             move=lambda copies: SimpleNamespace(copies=copies),
             metrics=lambda moved, seed: metrics, examples=lambda moved, recipe: [], items=lambda moved: {},
@@ -131,6 +135,7 @@ def test_how_far_copies_move_by_hand(flat: spaces.Space) -> None:
     moved = flat.move([spaces.Copy(0, "20", (), 0.2), spaces.Copy(1, "70", (), 0.1)])
     assert moved.cosines == pytest.approx([cos(20), cos(40)], abs=1e-5)
     assert moved.found.tolist() == [False, False], "30 is nearer to 20 than 0 is, and 90 to 70"
+    assert moved.ranks.tolist() == [1, 1]
     assert moved.neighbours.tolist() == [[1, 1], [0, 2]]
     metrics = flat.metrics(moved, 0)
     stability = np.mean([(cos(20) - mean_cosine) / (1 - mean_cosine), (cos(40) - mean_cosine) / (1 - mean_cosine)])
@@ -138,6 +143,10 @@ def test_how_far_copies_move_by_hand(flat: spaces.Space) -> None:
     assert metrics["pull"] == pytest.approx((1 - stability) / 0.15, abs=1e-3)
     assert metrics["share"] == pytest.approx(15.0)
     assert metrics["neighbour_changed"] == 50.0
+    assert metrics["found@1"] == 0.0
+    assert "found@10" not in metrics, "ten of three are all"
+    ends = [(1 - metrics[f"stability_{end}"]) / 0.15 for end in ("high", "low")]
+    assert [metrics["pull_low"], metrics["pull_high"]] == pytest.approx(ends)
     assert metrics["stability_low"] < metrics["stability"] < metrics["stability_high"]
 
     worst, other = flat.examples(moved, "turned")
@@ -181,7 +190,8 @@ def test_texts_that_are_compared_in_parts_have_the_same_neighbours(
 
 def numbered(texts: list[str], numbers: list[int], tokenizer: Any = None) -> Any:
     """The texts of a space, for a tokeniser that gives no offsets unless one is given."""
-    return SimpleNamespace(texts=texts, numbers=numbers, model=SimpleNamespace(tokenizer=tokenizer))
+    model = SimpleNamespace(tokenizer=tokenizer, default_prompt_name=None, prompts={})
+    return SimpleNamespace(texts=texts, numbers=numbers, model=model)
 
 
 def test_one_word_in_ten_is_mistyped() -> None:
@@ -315,3 +325,17 @@ def test_default_texts(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "one.txt").write_text("same\nsame\n")
     with pytest.raises(UserError, match=r"one\.txt.*at least two"):
         audited_texts.choose_texts("one.txt", data=None, **options)
+
+
+def test_the_item_typing_draws_from_a_list_of_misspellings(here: Path) -> None:
+    (here / "list.tsv").write_text("".join(f"{word}\tqxqx\n" for word in (*SEEN, "the")))
+    settings = {"texts": "mine.txt", "examples": 1, "tagger": "textblob", "data": here / "data"}
+    result = run("lm", examples=1, misspellings=Path("list.tsv"))
+    shown = [row["adversarial"] for row in result["examples"] if row["item"] == "audit-typing"]
+    assert any("qxqx" in text.lower() for text in shown)
+    assert result["protocol"]["misspellings"]["words"] == len(SEEN) + 1
+    assert matches(result, AuditSettings("lm", **settings, misspellings=Path("list.tsv")))
+    assert not matches(result, AuditSettings("lm", **settings))
+    (here / "list.tsv").write_text("bridge brige\n")
+    with pytest.raises(UserError, match=r"list\.tsv:1: this is not a word"):
+        run("lm", misspellings=Path("list.tsv"))

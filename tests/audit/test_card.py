@@ -22,6 +22,7 @@ def row(task: str, verdict: str, value: float | None = None, headline: str | Non
         "split": "all",
         "verdict": verdict,
         "headline": headline,
+        "n": 40,
         "metrics": metrics,
         "told": f"of {task}",
         **more,
@@ -61,6 +62,7 @@ def printed(table: Any, width: int) -> list[str]:
 def test_the_sides_stand_beside_each_other_where_there_is_room() -> None:
     wide = printed(card({"results": ROWS}, wide=True), 140)
     assert sum("neighbours" in line and "roles" in line for line in wide) == 1
+    assert "found@1" not in wide[1], "nothing is searched"
     narrow = printed(card({"results": ROWS}, wide=False), 80)
     assert not any("neighbours" in line and "roles" in line for line in narrow)
     assert any("60.0 %" in line for line in narrow)

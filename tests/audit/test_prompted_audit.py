@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from audited import by_task, run
@@ -45,3 +46,38 @@ def test_an_audit_uses_the_chosen_prompt_and_shows_texts_without_it(here: Path, 
     )
     assert first != second
     assert by_task(alike)["audit-typos"]["metrics"] == by_task(result)["audit-typos"]["metrics"]
+
+
+@pytest.mark.parametrize("kind", ["words of an attack", "edits", "random changes"])
+def test_what_is_read_is_counted_with_the_prompt(kind: str, prompted: Callable[..., Path]) -> None:
+    """The three places that change only what the model reads take the end from the same function."""
+    from holdfast.attacks.encoder_targets import DriftTarget, characters_read
+    from holdfast.attacks.examples import Example
+    from holdfast.audit import changed_copies
+    from holdfast.audit.edited_copies import ReadTexts
+    from holdfast.audit.vector_movement import NumberedTexts
+    from holdfast.models import load_sentence_transformer
+    from holdfast.text_prompts import PromptOptions
+
+    chosen = PromptOptions(prompt="the old dog sleeps in a ")
+    model = load_sentence_transformer(str(prompted()), prompts=chosen)
+    model.max_seq_length = model.tokenizer.model_max_length = 12
+    text = "dog cat house park bed man woman child"
+    end = characters_read(model, text)
+    assert text[:end] == "dog cat house park", "12 tokens without two special ones and the six of the prompt"
+    if kind == "words of an attack":
+        assert DriftTarget(model, source="x", threshold=0.5).seen(Example(0, (text,))) == end
+        return
+    space: Any = NumberedTexts(model, [text], [0])
+    if kind == "edits":
+        assert list(ReadTexts.of(space, 0).seen) == [end]
+        return
+    copies = changed_copies.exchanged_words(space, lambda words, place, rng: "x", kind="y", seed=0)
+    places = {
+        place
+        for seed in range(30)
+        for copy in changed_copies.exchanged_words(space, lambda *_: "x", kind="y", seed=seed)
+        for place, _, _ in copy.changed
+    }
+    assert places == {0, 1, 2, 3}
+    assert len(copies) == 1

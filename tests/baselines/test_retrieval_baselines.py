@@ -7,10 +7,9 @@ import math
 
 import pytest
 
-from holdfast.baselines import retrieval_baselines, spelling
+from holdfast.baselines import retrieval_baselines
 from holdfast.baselines.lexical_search import rank_by_bm25
 from holdfast.baselines.retrieval_baselines import retrieval_systems
-from holdfast.baselines.spelling import spelling_correction
 from holdfast.errors import UserError
 
 DOCUMENTS = [
@@ -51,27 +50,7 @@ def test_bm25_finds_nothing_without_a_common_word_and_keeps_ties_in_order() -> N
     assert rank_by_bm25(["", "?"], ["whale"], 2).tolist() == [[-1, -1]]
 
 
-def test_spelling_is_corrected_with_the_words_of_the_documents() -> None:
-    correct = spelling_correction(DOCUMENTS)
-    assert correct("the womann singss in teh gardn") == "the woman sings in the garden"
-    assert correct("where does the zorbelim sleep?") == "where does the zorbelin sleep?"
-    assert spelling_correction(["x"])("where does the zorbelim sleep?") != "where does the zorbelin sleep?"
-
-
-def test_words_with_a_capital_are_left_alone_but_for_the_first() -> None:
-    correct = spelling_correction(DOCUMENTS)
-    assert correct("Wherre does Zorbelim sleeep, NASSA or McDonad?") == "Where does Zorbelim sleep, NASSA or McDonad?"
-    assert correct("NASSA went to 3rd palce in 1066") == "NASSA went to 3rd place in 1066"
-
-
-def test_frequent_words_come_first_if_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spelling, "ADDED_WORDS", 1)
-    correct = spelling_correction(["zorbelin quaxity quaxity"])
-    assert correct("a quaxty") == "a quaxity"
-    assert correct("a zorbeln") != "a zorbelin"
-
-
-def test_systems_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_systems_by_name() -> None:
     assert [system.name for system in retrieval_systems("")] == ["encoder"]
     found = retrieval_systems("bm25, spelling,bm25")
     assert [system.name for system in found] == ["encoder", "bm25", "spelling"]

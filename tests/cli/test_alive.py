@@ -19,6 +19,7 @@ import pytest
 
 import holdfast.data.inventory
 from holdfast.cli import heartbeat, main
+from holdfast.stopping import DeferredStop
 
 CHECK = ["data", "check"]
 _LONG = 30.0
@@ -146,6 +147,25 @@ def test_a_stop_within_a_library_ends_the_process_at_once(
     assert seconds < 5.0
 
 
+def test_a_signal_that_may_wait_does_not_end_a_call_and_a_second_one_does(
+    command: Callable[..., Child], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work() -> None:
+        stop = DeferredStop(lambda: None)
+        with stop.waiting():
+            wait_in_a_library()
+
+    monkeypatch.setattr(heartbeat, "_EVERY", 0.3)
+    checking(monkeypatch, work)
+    child = command(CHECK)
+    assert child.read(_LONG, "reading every file")
+    time.sleep(0.5)
+    os.kill(child.pid, signal.SIGTERM)
+    assert child.read(3 * heartbeat._PATIENCE, "never printed") is False
+    assert os.waitpid(child.pid, os.WNOHANG)[0] == 0, "it goes on"
+    assert child.signalled(signal.SIGTERM)[0] == 143
+
+
 @pytest.mark.slow
 def test_what_ends_by_itself_after_a_stop_is_given_the_time(
     command: Callable[..., Child], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -251,5 +271,8 @@ def test_ctrl_c_within_the_attack_of_a_long_text_ends_at_once(
     said = "\n".join(line for _, line in child.lines)
     assert "1 text is longer than the model reads: 15," in said
     ended, seconds = child.signalled(signal.SIGINT)
-    assert (ended, child.lines[-1][1]) == (130, "holdfast: stopped; continue with --resume")
+    assert (ended, child.lines[-1][1]) == (
+        130,
+        "holdfast: stopped; nothing was kept: with --output FILE.json a stopped run can be continued",
+    )
     assert seconds < 5.0

@@ -82,6 +82,14 @@ def test_thresholds_pass_and_fail(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_a_condition_is_about_the_number_also_with_too_few_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    path = write("a.json", [{**stability([0.8] * 9), "verdict": "too few"}])
+    assert run(capsys, path, "--fail-if", "typos.stability < 0.8")[0] == 0
+    code, out, _ = run(capsys, path, "--fail-if", "typos.stability < 0.9")
+    assert code == 1
+    assert "typos.stability is 0.8 (too few texts for a verdict: n = 9)" in out
+
+
 def test_an_item_that_was_not_measured_fails(capsys: pytest.CaptureFixture[str]) -> None:
     row = {"task": "audit-synonyms", "split": "all", "n": 0, "metrics": {}, "headline": None, "told": "no WordNet"}
     code, out, _ = run(capsys, write("a.json", [row]), "--fail-if", "synonyms.stability < 0.1")

@@ -40,3 +40,36 @@ def test_an_unknown_noise_is_one_line(here: Path, capsys: pytest.CaptureFixture[
     error = capsys.readouterr().err
     assert "--noise does not take 'typnig' (did you mean 'typing'?)" in error
     assert error.strip().count("\n") == 0
+
+
+def test_misspellings_of_a_list_are_drawn_and_recorded(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["evaluate", "lm", "--tasks", "stsb", "--data", "data", "--noise", "typing=1", "--output"]
+    known = sorted({word.lower().strip(".") for word in (here / "data/stsb/test.tsv").read_text().split()})
+    # The model knows this "misspelling", and errors by the rates are unknown words to it.
+    (here / "list.tsv").write_text("".join(f"{word}\tdog\n" for word in known if word.isalpha()))
+    assert main([*words, "plain.json"]) == 0
+    assert main([*words, "listed.json", "--misspellings", "list.tsv"]) == 0
+    plain, listed = (json.loads((here / name).read_text()) for name in ("plain.json", "listed.json"))
+    assert "misspellings" not in plain["protocol"]
+    assert listed["protocol"]["misspellings"]["words"] > 3
+    assert plain["results"][0]["metrics"] == listed["results"][0]["metrics"]
+    assert plain["results"][1]["metrics"] != listed["results"][1]["metrics"]
+
+
+@pytest.mark.parametrize(
+    ("noise", "message"),
+    [
+        ((), "--misspellings is for the noise typing: add --noise typing"),
+        (("--noise", "ocr"), "--misspellings is for the noise typing: add it to --noise ocr"),
+        (("--noise", "typing"), "list.tsv:1: this is not a word with its misspellings"),
+    ],
+)
+def test_misspellings_without_typing_or_damaged_are_one_line(
+    here: Path, capsys: pytest.CaptureFixture[str], noise: tuple[str, ...], message: str
+) -> None:
+    (here / "list.tsv").write_text("bridge\tbrige\n" if noise != ("--noise", "typing") else "bridge brige\n")
+    words = ["evaluate", "lm", "--tasks", "stsb", "--data", "data", "--misspellings", "list.tsv"]
+    assert main([*words, *noise]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.strip().count("\n") == 0

@@ -91,7 +91,7 @@ SHOW: dict[str, Words] = {
     "an option": lambda f: ["train", f"--{HOSTILE.replace('=', '')}"],
     "a verb": lambda f: [HOSTILE],
     "a model": lambda f: ["evaluate", f / HOSTILE, "--tasks", "sts"],
-    "a corpus": lambda f: _train(f, f'corpus: "{_YAML}.txt"', model="bundled"),
+    "a corpus": lambda f: _train(f, f'corpus: "{_YAML}.txt"', model="bundled-mlm"),
 }
 _YAML = r"x\x1b]52;c;eA==\x07\x9b2J\u202e[bold]"
 

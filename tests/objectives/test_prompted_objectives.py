@@ -248,7 +248,7 @@ def test_texts_are_recovered_and_put_back_after_the_prompt(model: SentenceTransf
 
 def test_edits_are_in_the_text(model: SentenceTransformer, batch: dict[str, Any]) -> None:
     torch.manual_seed(0)
-    objective = Anchored(model, share=1.0)
+    objective = Anchored(model, share=1.0, forms="both")
     drawn: list[str | None] = []
     inner = objective.random_edits.of
     object.__setattr__(
@@ -258,7 +258,7 @@ def test_edits_are_in_the_text(model: SentenceTransformer, batch: dict[str, Any]
     )
     with torch.no_grad():
         anchors = objective.encoder.encode(batch)
-    features = objective.changed(objective.encoder, batch, anchors)
+    features, _ = objective.changed(objective.encoder, batch, anchors)
     assert set(drawn) == set(TEXTS)  # what is mistyped has no prompt
     assert torch.equal(features["input_ids"][:, :BEFORE], batch["input_ids"][:, :BEFORE])
     assert not torch.equal(features["input_ids"][:, BEFORE:][:, :5], batch["input_ids"][:, BEFORE:][:, :5])

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.errors import UserError
 from holdfast.runs.run_process import this_process
-from holdfast.runs.run_status import duration, standing_of
+from holdfast.runs.run_status import standing_of
 
 RECORD = {
     "method": "robustembed",
@@ -121,9 +121,3 @@ def test_a_language_model_by_the_clock(tmp_path: Path) -> None:
     assert (standing.what, standing.steps, standing.terms) == ("masked language model", None, ())
     assert (standing.speed, standing.left) == ("12,346 tokens/s", pytest.approx(3600 - 50 - 10))
     assert standing.values["eval_perplexity"] == 40.0
-
-
-def test_times_as_people_say_them() -> None:
-    assert [duration(seconds) for seconds in (0, 89, 90, 3600, 5400, 7260)] == [
-        "0 s", "89 s", "2 min", "60 min", "1 h 30 min", "2 h 01 min",
-    ]  # fmt: skip

@@ -17,7 +17,7 @@ from holdfast.errors import UserError
 from holdfast.files import expanded
 from holdfast.input_limits import checked_limit
 from holdfast.loading import loading
-from holdfast.model_lookup import resolve_model
+from holdfast.model_lookup import BUNDLED_MLM, resolve_model
 from holdfast.shortening import shortened_for
 
 PROPOSALS = 100
@@ -252,7 +252,10 @@ def _load(spec: str) -> tuple[Any, Any]:
         )
     if report["missing_keys"]:
         missing = sorted(report["missing_keys"])[0]
-        raise UserError(f"{spec} has no masked-LM head ({missing} is missing): name a model that has with masked_lm=")
+        raise UserError(
+            f"{spec} has no masked-LM head ({missing} is missing): name a model that has one, such as {BUNDLED_MLM}, "
+            "with masked_lm="
+        )
     if tokenizer.mask_token is None or not tokenizer.is_fast:
         raise UserError(f"{spec}: its tokeniser has no mask token or no offsets: name another model with masked_lm=")
     return tokenizer, model.eval().requires_grad_(False)

@@ -217,7 +217,7 @@ def _classifier(settings: AttackSettings, inputs: AttackInputs) -> tuple[Attacke
     if model.startswith(CALL):
         refuse_prompts(settings, model)
         function, identity = load_function(model)
-        called = CallableTarget(function, name=model, call_batch=settings.call_batch)
+        called = CallableTarget(function, name=model, call_batch=settings.call_batch, retries=settings.retries)
         names = ClassNames.of_columns(model, called.columns(inputs.examples))
         found = match_classes(names, task, settings.label_map)
         called.groups = found.groups
@@ -239,7 +239,7 @@ def _encoder(settings: AttackSettings, *, sides_only: bool) -> tuple[SentenceEnc
     model = settings.model
     if model.startswith(CALL):
         refuse_prompts(settings, model)
-        return VectorFunction.named(model, call_batch=settings.call_batch)
+        return VectorFunction.named(model, call_batch=settings.call_batch, retries=settings.retries)
     folder = resolve_model(model)
     path = folder / "config.json"
     if path.is_file() and json.loads(path.read_text(encoding="utf-8")).get("problem_type") == "regression":

@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 
@@ -14,13 +15,20 @@ from holdfast.attacks.journal import Journal, Key
 from holdfast.errors import UserError
 
 _WAIT = 0.2
+_STARTED_BY = "HOLDFAST_STARTED_BY"
+"""Environment variable of a started process: the number of the process that started it."""
 
 
 @contextlib.contextmanager
 def other_processes(
     settings: AttackSettings, rank: int, command: Sequence[str] | None
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Start the other processes of ``--processes N``: the same command, each with its rank."""
+    """Start the other processes of ``--processes N``: the same command, each with its rank.
+
+    A started process ends as soon as the first one does, even if that is killed.
+    """
+    if _STARTED_BY in os.environ:
+        threading.Thread(target=_end_with, args=(int(os.environ[_STARTED_BY]),), daemon=True).start()
     if settings.processes == 1 or "WORLD_SIZE" in os.environ or rank > 0:
         yield []
         return
@@ -34,6 +42,7 @@ def other_processes(
     children = []
     for number in range(1, count):
         environment = {**os.environ, "RANK": str(number), "WORLD_SIZE": str(count), "OMP_NUM_THREADS": str(threads)}
+        environment[_STARTED_BY] = str(os.getpid())
         children.append(subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL))
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -45,6 +54,13 @@ def other_processes(
             if sys.exc_info()[0] is not None:
                 child.terminate()
             child.wait()
+
+
+def _end_with(parent: int) -> None:
+    """Exit when the process that started this one has ended; what it has finished is in its journal."""
+    while os.getppid() == parent:
+        time.sleep(_WAIT)
+    os._exit(1)
 
 
 def wait_for(

@@ -31,6 +31,7 @@ from holdfast.attacks.recipe_choice import make_recipes, recipe_record
 from holdfast.attacks.recipes import Recipe
 from holdfast.attacks.resource_names import SETS
 from holdfast.attacks.resources import Resources, availability
+from holdfast.attacks.work_estimate import WorkEstimate, attack_estimate
 from holdfast.data.sources import STDIN
 from holdfast.distributed import own_device
 from holdfast.errors import UserError
@@ -57,7 +58,8 @@ def attack(
 ) -> dict[str, Any]:
     """Run the attack; return and write the result, which is empty in all processes except the first.
 
-    With ``settings.output``, each finished example is written to a journal beside that file, which is deleted once the
+    With ``settings.estimate`` the estimate alone is returned, as ``{"estimate": ...}`` (`WorkEstimate.record`). With
+    ``settings.output``, each finished example is written to a journal beside that file, which is deleted once the
     result is written; ``resume`` continues from the journal.
 
     Raises:
@@ -71,7 +73,11 @@ def attack(
     protocol = run.protocol()
     output = settings.output
     journal = Journal(output, protocol, rank=run.rank, world=run.world) if output is not None else None
+    if settings.estimate:
+        return {"estimate": _estimate(run, {}).record()} if run.rank == 0 else {}
     done = journal.open(resume=resume, notify=run.print_line) if journal is not None else {}
+    if run.rank == 0 and console is not None:
+        _estimate(run, done)
     with other_processes(settings, run.rank, command) as children:
         fresh, seconds = _attack_share(run, done, journal)
         if run.rank > 0:
@@ -154,6 +160,18 @@ def _load(settings: AttackSettings, recipes: Sequence[Recipe], console: Console 
         raise UserError(f"{settings.model} gives no gradients: leave {needing[0]} out of --recipes")
     settings = replace(settings, precision=_precision(settings, model))
     return _Run(settings, recipes, inputs, model, resources, console, rank, world)
+
+
+def _estimate(run: _Run, done: Mapping[Key, Attempt]) -> WorkEstimate:
+    """Estimate the attack on the examples that are not finished, by the time of the first ones, and print it."""
+    keys = [(recipe.NAME, example.number) for recipe in run.recipes for example in run.inputs.examples]
+    recipes = len({recipe for recipe, number in keys if (recipe, number) not in done})
+    waiting = {number for recipe, number in keys if (recipe, number) not in done}
+    examples = [example for example in run.inputs.examples if example.number in waiting]
+    call_batch = run.settings.call_batch if run.settings.model.startswith(CALL) else None
+    found = attack_estimate(run.model.target, examples, recipes, call_batch)
+    run.print_line(found.line())
+    return found
 
 
 def _print_notes(run: _Run) -> dict[str, Any]:

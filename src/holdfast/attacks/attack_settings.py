@@ -52,6 +52,8 @@ class AttackSettings(ResourceOptions, RolePromptOptions):
         output: Result file; FILE.examples.jsonl holds the texts, too. Without it, a stopped run cannot be resumed.
         side_by_side: Examples attacked at once.
         call_batch: For call:...: largest number of texts in one call.
+        retries: For call:...: repeat a failed call so often, after 1, 2, 4, ... seconds.
+        estimate: Print the estimate of texts, queries and time, and stop.
         processes: Processes that share the examples on this machine.
         device: Device of the model.
         label_map: The task's class for each class of the model: NEGATIVE=neg,POSITIVE=pos; None: matched by name.
@@ -76,6 +78,8 @@ class AttackSettings(ResourceOptions, RolePromptOptions):
     output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None
     side_by_side: int = SIDE_BY_SIDE
     call_batch: int = CALL_BATCH
+    retries: int = 0
+    estimate: bool = False
     processes: int = 1
     device: Annotated[str | None, PYTHON_ONLY] = None
     label_map: Annotated[Mapping[str, str] | None, Spelling(metavar="MODEL=TASK,...", parse=_label_map)] = None

@@ -39,6 +39,18 @@ Unit = npt.NDArray[np.float64]
 Scale = Callable[[npt.ArrayLike], npt.NDArray[np.float64]]
 
 
+def characters_read(model: SentenceEncoder, text: str, role: Role | None = None) -> int:
+    """Return the number of characters of a text that an encoder reads; the prompt before it takes its share.
+
+    Args:
+        model: any SentenceTransformer, or a function, which is assumed to read all.
+        text: the text, without its prompt.
+        role: side of the text.
+    """
+    prompt = "" if isinstance(model, VectorFunction) else prompt_of(model, role) or ""
+    return max(0, characters_seen(model.tokenizer, (prompt + text,), 0) - len(prompt))
+
+
 class EncoderTarget(Target):
     """A sentence encoder as a target; the output for a text is its normalised vector.
 
@@ -57,10 +69,7 @@ class EncoderTarget(Target):
 
     def seen(self, example: Example) -> int:
         """Return the position of the end of the last token that the model reads."""
-        if isinstance(self.model, VectorFunction):
-            return characters_seen(self.model.tokenizer, (example.text,), 0)
-        prompt = prompt_of(self.model, self.role) or ""
-        return max(0, characters_seen(self.model.tokenizer, (prompt + example.text,), 0) - len(prompt))
+        return characters_read(self.model, example.text, self.role)
 
     def model_input(self, example: Example, text: str) -> Texts:
         """Return the attacked text only."""

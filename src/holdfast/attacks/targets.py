@@ -149,15 +149,22 @@ class CallableTarget(Target):
             non-negative and sum to 1, otherwise logits.
         name: its name, for the result.
         call_batch: maximum number of texts per call.
+        retries: how often a failed call is repeated.
         groups: groups of columns that form one class of the task, as in :class:`ClassifierTarget`.
     """
 
     unknown = "[UNK]"
 
     def __init__(
-        self, function: Function, *, name: str, call_batch: int = CALL_BATCH, groups: Groups | None = None
+        self,
+        function: Function,
+        *,
+        name: str,
+        call_batch: int = CALL_BATCH,
+        retries: int = 0,
+        groups: Groups | None = None,
     ) -> None:
-        self._function = Batched(function, name=name, call_batch=call_batch)
+        self._function = Batched(function, name=name, call_batch=call_batch, retries=retries)
         self.source, self.groups = name, groups
         self._columns: int | None = None
         self._probabilities: bool | None = None

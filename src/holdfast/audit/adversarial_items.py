@@ -17,19 +17,17 @@ from holdfast.attacks.examples import Attempt, Example
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
 from holdfast.attacks.recipes import Recipe
 from holdfast.attacks.recipes.typos import Typos
+from holdfast.attacks.work_estimate import queries_of
 from holdfast.audit.audit_context import AuditContext
 from holdfast.audit.audited_texts import local_sts, sts_missing, truncate_words
 from holdfast.audit.item_names import item_name
 from holdfast.audit.item_rows import Item, NotMeasured, absent, item
 from holdfast.audit.time_budget import TimeIsUp, stopped_at
-from holdfast.audit.verdicts import of_rate
+from holdfast.audit.verdicts import judged, rate
 from holdfast.data.registry import ScoredPairs
-from holdfast.edits.words import Words
 
 NEIGHBOURS = 5
 MARGIN = 1.0
-_QUERIES_PER_WORD = 6
-"""About the queries that an attack makes per word of a text; PWWS asks more, typing errors fewer."""
 LEAST_ATTACKS = 5
 """Attacks below which an item that the time budget cut short has no verdict."""
 _FIT_SHARE, _LEAST_FIT = 0.3, 200
@@ -85,7 +83,8 @@ def scores_items(context: AuditContext) -> list[Item]:
     target, examples = (None, []) if pairs is None else _scored(context, pairs)
     half = replace(context, deadline=time.monotonic() + (context.deadline - time.monotonic()) / 2)
     items = []
-    for own, (task, recipe) in zip((half, context), recipes.items(), strict=True):
+    wanted = {task: recipe for task, recipe in recipes.items() if context.selection.wants([(task, "dev")])}
+    for own, (task, recipe) in zip((half, context)[-len(wanted) :], wanted.items(), strict=True):
         try:
             attack = recipe()
             if target is None:
@@ -155,9 +154,11 @@ def _examples(context: AuditContext) -> list[Example]:
 
 
 def _attempts(
-    context: AuditContext, recipe: Recipe, target: EncoderTarget, examples: Sequence[Example]
+    context: AuditContext, name: str, recipe: Recipe, target: EncoderTarget, examples: Sequence[Example]
 ) -> list[Attempt]:
-    """Attack examples until the deadline of the step; return the attempts in the order of the examples.
+    """Attack the examples of the item ``name`` that were not attacked before a stop, until the deadline of the step.
+
+    The attempts are returned in the order of the examples.
 
     If the time seems short, the examples are attacked one after the other, and the one under attack at the deadline
     does not count: of examples attacked side by side those that end first are the successes. If the time ends all the
@@ -172,11 +173,13 @@ def _attempts(
         seed=settings.seed,
         side_by_side=side_by_side,
     )
-    by_number: dict[int, Attempt] = {}
-    shown = AttackProgress(context.progress.console, context.progress.label, len(examples), engine.under_way)
+    by_number = context.journal.attempts(name)
+    waiting = [example for example in examples if example.number not in by_number]
+    shown = AttackProgress(context.progress.console, context.progress.label, len(waiting), engine.under_way)
     with shown, contextlib.suppress(TimeIsUp), stopped_at(context.model, context.deadline):
-        for attempt in engine.run(recipe, examples):
+        for attempt in engine.run(recipe, waiting) if waiting else ():
             by_number[attempt.number] = attempt
+            context.journal.add_attempt(name, attempt)
             shown.add(attempt)
     ended = itertools.takewhile(lambda example: example.number in by_number, examples)
     return [by_number[example.number] for example in ended]
@@ -185,8 +188,7 @@ def _attempts(
 def _seems_enough(context: AuditContext, examples: Sequence[Example]) -> bool:
     """Return True if all examples can be attacked in half of the time left, by a rough estimate of the queries."""
     texts = [example.text for example in examples]
-    queries = _QUERIES_PER_WORD * sum(len(Words.of(text).words) for text in texts)
-    return queries * context.seconds_of(texts) < 0.5 * (context.deadline - time.monotonic())
+    return queries_of(texts, 1) * context.seconds_of(texts) < 0.5 * (context.deadline - time.monotonic())
 
 
 def _attack_item(
@@ -200,10 +202,10 @@ def _attack_item(
     more: Callable[[Sequence[Attempt]], dict[str, float]] | None = None,
 ) -> Item:
     """Attack examples, and create an item: ``describe`` turns its metrics into words, ``more`` adds metrics."""
-    attempts = _attempts(context, recipe, target, examples)
+    name = item_name({"task": task, "split": split})
+    attempts = _attempts(context, name, recipe, target, examples)
     left_out = len(examples) - len(attempts)
     if left_out:
-        name = item_name({"task": task, "split": split})
         context.budget.left_out.append(f"{name}: {left_out} of {len(examples)} texts not attacked")
     if left_out and len(attempts) < LEAST_ATTACKS:
         reason = f"{len(attempts)} of {len(examples)} attacks ended in their share of {context.budget.seconds:g} s"
@@ -221,7 +223,7 @@ def _attack_item(
         split,
         len(attempts),
         metrics,
-        of_rate(metrics["success_rate"]),
+        judged(int(metrics["attacked"]), rate(*(metrics[f"success_rate{end}"] for end in ("", "_low", "_high")))),
         describe(metrics),
         headline="success_rate",
         examples=rows,

@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING
 from holdfast.attacks.recipes.pwws import PWWS
 from holdfast.attacks.resources import Resources, availability
 from holdfast.audit import changed_copies
+from holdfast.audit.audit_journal import AuditJournal
 from holdfast.audit.audit_progress import AuditProgress
 from holdfast.audit.audit_settings import EXAMPLES, TEXTS_PER_ITEM, AuditSettings
 from holdfast.audit.edited_copies import ReadTexts
 from holdfast.audit.item_rows import NotMeasured
+from holdfast.audit.item_selection import ItemSelection
 from holdfast.audit.language import Language
 from holdfast.audit.shared_vectors import SharedVectors
 from holdfast.audit.time_budget import TimeBudget
 from holdfast.audit.vector_movement import Copy, NumberedTexts, Space
 from holdfast.edits.edit_table import EditTable
 from holdfast.edits.inflection import can_inflect
+from holdfast.edits.misspellings import read_misspellings
 from holdfast.edits.synonym_edit import Exchange, wordnet_synonym
 from holdfast.edits.word_frequency import can_count
 from holdfast.edits.words import Words
@@ -46,7 +49,7 @@ class Linguistics:
         folder: folder of the model, which may contain a masked-LM head; None for a function.
 
     Raises:
-        UserError: a resource named by the user is missing.
+        UserError: a resource named by the user is missing, or the file of misspellings is damaged.
     """
 
     def __init__(self, settings: AuditSettings, folder: Path | None) -> None:
@@ -57,6 +60,7 @@ class Linguistics:
         if self._own_head:
             names = replace(names, masked_lm=str(folder))
         self.names = names
+        self.misspellings = read_misspellings(settings.misspellings) if settings.misspellings is not None else None
         # The filter of synonyms is the same for every model: never the head of the one that is judged.
         filtering = settings.resource_names.masked_lm
         self.resources = Resources(names, data=settings.data, device=settings.device, filtering=filtering)
@@ -161,8 +165,10 @@ class AuditContext:
         vectors: the vectors of all texts, changed ones included.
         texts: the texts, each split where the model stops reading.
         edits: the edits.
+        selection: the items that are measured.
         language: the language of the texts.
         budget: the time budget.
+        journal: what is kept for an audit that goes on after a stop.
         seconds_per_text: the time that a text takes, measured on the first pass.
         texts_per_item: the largest number of texts of a changed item.
         deadline: the time, by `time.monotonic`, at which the current step stops.
@@ -179,6 +185,8 @@ class AuditContext:
     edits: EditTable
     language: Language
     budget: TimeBudget
+    selection: ItemSelection = field(default_factory=ItemSelection)
+    journal: AuditJournal = field(default_factory=lambda: AuditJournal(None, {}))
     seconds_per_text: float = 0.0
     texts_per_item: int = TEXTS_PER_ITEM
     deadline: float = float("inf")

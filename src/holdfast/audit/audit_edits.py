@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from holdfast.audit.audit_context import Linguistics
 from holdfast.audit.item_rows import NotMeasured
+from holdfast.audit.item_selection import ItemSelection
 from holdfast.edits.edit import Edit
 from holdfast.edits.edit_table import EditTable, edit_table, family_builders
 from holdfast.edits.synonym_edit import SynonymEdit
@@ -21,8 +22,11 @@ class RandomSynonyms(SynonymEdit):
     ABOUT: ClassVar[str] = "words replaced by a synonym"
 
 
-def edits_of(linguistics: Linguistics, texts: list[str]) -> EditTable:
-    """Return the edits that can be made with the resources of the audit, from words of its texts."""
+def edits_of(linguistics: Linguistics, texts: list[str], selection: ItemSelection) -> EditTable:
+    """Return the edits that can be made with the resources of the audit, from words of its texts.
+
+    Of families that no selected item needs nothing is made, and no resource is opened.
+    """
 
     def synonyms() -> tuple[Edit, ...]:
         try:
@@ -31,5 +35,11 @@ def edits_of(linguistics: Linguistics, texts: list[str]) -> EditTable:
             return ()
         return (RandomSynonyms(exchange),)
 
-    families = family_builders(tagger=linguistics.tagger, wordnet=linguistics.wordnet, texts=texts)
-    return edit_table({**families, "synonyms": synonyms})
+    families = family_builders(
+        tagger=linguistics.tagger,
+        wordnet=linguistics.wordnet,
+        texts=texts,
+        misspellings=linguistics.misspellings,
+    )
+    builders = {**families, "synonyms": synonyms}
+    return edit_table({family: build for family, build in builders.items() if selection.needs_family(family)})

@@ -5,33 +5,38 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.attacks.work_estimate import WorkEstimate, queries_of
 from holdfast.audit import adversarial_items, audit_steps, changed_copies, vector_items
 from holdfast.audit.audit_context import AuditContext, Linguistics
 from holdfast.audit.audit_edits import edits_of
+from holdfast.audit.audit_journal import AuditJournal
 from holdfast.audit.audit_progress import AuditProgress
-from holdfast.audit.audit_settings import AuditSettings
-from holdfast.audit.audited_texts import POOL, Texts, choose_texts
+from holdfast.audit.audit_settings import EXAMPLES, TEXTS_PER_ITEM, AuditSettings
+from holdfast.audit.audited_texts import POOL, Texts, choose_texts, local_sts
 from holdfast.audit.edited_copies import ReadTexts
 from holdfast.audit.item_rows import Item
+from holdfast.audit.item_selection import ATTACKED, ItemSelection, copies_of_a_text
 from holdfast.audit.language import Language, language_of
 from holdfast.audit.shared_vectors import SharedVectors
 from holdfast.audit.time_budget import TimeBudget
 from holdfast.audit.vector_movement import Space, Units
 from holdfast.audit.verdicts import thresholds
+from holdfast.edits.misspellings import read_misspellings
 from holdfast.errors import UserError
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
 from holdfast.evaluation.retrieval import load_retrieval
+from holdfast.evaluation.retrieval_table import version_name
 from holdfast.input_limits import Cuts, cut_line
 from holdfast.model_lookup import CALL, model_identity, resolve_model
 from holdfast.models import load_sentence_transformer, read_as
 from holdfast.number_ranges import check_numbers
 from holdfast.precision import resolve as resolve_precision
 from holdfast.progress import stage
-from holdfast.results import new_result
+from holdfast.results import new_result, write_result
 from holdfast.text_prompts import prompt_protocol, refuse_prompts
 from holdfast.user_functions import VectorFunction
 
@@ -50,9 +55,16 @@ _LEAST_TEXTS = 100
 
 
 def audit(
-    settings: AuditSettings, *, console: Console | None = None, command: Sequence[str] | None = None
+    settings: AuditSettings,
+    *,
+    resume: bool = False,
+    console: Console | None = None,
+    command: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Audit an encoder.
+    """Audit an encoder; with ``settings.output`` the result is written to that file.
+
+    Vectors and finished attacks are kept in a journal beside that file until then (`AuditJournal`); ``resume`` goes on
+    from it.
 
     Returns:
         A result of the kind "audit" (see :mod:`holdfast.results`): a row per item with ``verdict``, ``headline`` (its
@@ -60,12 +72,12 @@ def audit(
         with its ``item``.
 
     Raises:
-        UserError: invalid settings, a model or texts that cannot be read, or a named resource that is missing.
+        UserError: invalid settings, a model or texts that cannot be read, a named resource that is missing, or a
+            journal that is not continued or of another audit.
     """
     import torch
 
     began, cpu = time.monotonic(), time.process_time()
-    budget = TimeBudget(settings.max_seconds, began)
     with stage(console, "reading the texts", announce=False):
         folder, linguistics, texts = prepare_inputs(settings)
     with stage(console, f"loading {settings.model}", announce=False):
@@ -74,14 +86,35 @@ def audit(
         settings = replace(settings, precision=resolve_precision(settings.precision, torch.device(str(model.device))))
     else:  # the precision of a function is fixed: a second query would give the same answer
         settings = replace(settings, precision="fp32")
-    progress = AuditProgress(console, 3 + len(audit_steps.ATTACKS))
+    selection = selection_of(settings)
+    if settings.estimate:
+        with stage(console, "encoding the first texts", announce=False):
+            found = _estimate(settings, texts, _pilot(SharedVectors(model), texts, Cuts()), selection)
+        if console is not None:
+            console.print(found.line(), highlight=False, markup=False)
+        return {"estimate": found.record()}
+    journal = AuditJournal(settings.output, _journal_settings(settings, texts, identity))
+    about_journal = journal.open(resume=resume)
+    if isinstance(model, VectorFunction) and settings.output is not None:
+        model.memory = journal
+    budget = TimeBudget(settings.max_seconds, began - journal.spent)
+    progress = AuditProgress(console, 3 + len(audit_steps.attack_steps(selection)))
     language = language_of(texts.texts, settings.language)
-    for line in filter(None, (_describe_texts(texts, settings), language.line())):
+    for line in filter(None, (*about_journal, _describe_texts(texts, settings), language.line())):
         progress.console.print(line, highlight=False, markup=False)
     cuts = Cuts()
     with contextlib.closing(progress):
         items, timing, context = _run_items(
-            settings, model, texts, linguistics, progress, cuts, budget=budget, language=language
+            settings,
+            model,
+            texts,
+            linguistics,
+            progress,
+            cuts,
+            budget=budget,
+            language=language,
+            journal=journal,
+            selection=selection,
         )
     if budget.left_out:
         progress.console.print(left_out_line(budget), highlight=False, markup=False)
@@ -92,6 +125,7 @@ def audit(
         identity=identity,
         protocol={
             **_protocol(settings, texts, linguistics, context),
+            **({"items": selection.record()} if settings.items is not None else {}),
             "language": language.record(),
             "left_out": budget.left_out,
             **read_as(model),
@@ -105,13 +139,27 @@ def audit(
     if folder is not None:
         result["truncated"] = cuts.record()
     result["examples"] = [example for item in items for example in item.examples]
+    if settings.output is not None:
+        write_result(settings.output, result)
+        journal.remove()
     return result
+
+
+def _journal_settings(settings: AuditSettings, texts: Texts, identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return everything that an audit depends on, to tell its journal from that of another one."""
+    without = ("output", "call_batch", "retries", "estimate", "device")
+    given = {each.name: getattr(settings, each.name) for each in fields(settings) if each.name not in without}
+    return {
+        **{name: value if isinstance(value, (int, float, type(None))) else str(value) for name, value in given.items()},
+        "model_sha256": identity["model_sha256"],
+        "texts_sha256": texts.sha256,
+    }
 
 
 def _encoder(settings: AuditSettings, folder: Path | None) -> tuple[SentenceEncoder, dict[str, Any]]:
     """Load the encoder; return it and its hashes."""
     if folder is None:
-        return VectorFunction.named(settings.model, call_batch=settings.call_batch)
+        return VectorFunction.named(settings.model, call_batch=settings.call_batch, retries=settings.retries)
     model = load_sentence_transformer(
         settings.model, pooling=settings.pooling, device=settings.device, prompts=settings
     )
@@ -149,9 +197,15 @@ def matches(result: Mapping[str, Any], settings: AuditSettings) -> bool:
         and result["seed"] == settings.seed
         and protocol.get("prompt_options", {}) == settings.prompt_settings
         and all(protocol[name] == getattr(settings, name) for name in _MATCHED)
+        and protocol.get("items") == selection_of(settings).record()
+        and protocol.get("misspellings") == _misspellings_record(settings)
         and settings.masked_lm in (None, protocol["resources"]["masked_lm"])
         and protocol["texts"]["sha256"] == texts_of(settings).sha256
     )
+
+
+def _misspellings_record(settings: AuditSettings) -> dict[str, Any] | None:
+    return read_misspellings(settings.misspellings).record() if settings.misspellings is not None else None
 
 
 _MATCHED = ("examples", "texts_per_item", "max_seconds", "max_words", "pooling")
@@ -159,12 +213,25 @@ _MATCHED = ("examples", "texts_per_item", "max_seconds", "max_words", "pooling")
 
 def _check(settings: AuditSettings) -> None:
     check_numbers(settings)
-    if settings.retrieval is not None:
+    if settings.retrieval is not None and settings.items is None:
         load_retrieval(RETRIEVAL, data=settings.retrieval)
+    selection_of(settings)
     if settings.pooling is not None and settings.model.startswith(CALL):
         raise UserError(f"--pooling is for a raw masked language model, and {settings.model} is a function")
     if settings.model.startswith(CALL):
         refuse_prompts(settings, settings.model)
+
+
+def selection_of(settings: AuditSettings) -> ItemSelection:
+    """Return the items that are measured.
+
+    Raises:
+        UserError: there is no such item, or the collection of ``retrieval`` is damaged.
+    """
+    versions: list[str] = []
+    if settings.retrieval is not None and settings.items is not None:
+        versions = [version_name(own.name) for own in load_retrieval(RETRIEVAL, data=settings.retrieval).queries]
+    return ItemSelection.parse(settings.items, versions)
 
 
 def _describe_texts(texts: Texts, settings: AuditSettings) -> str:
@@ -187,23 +254,29 @@ def _run_items(
     *,
     budget: TimeBudget,
     language: Language,
+    journal: AuditJournal,
+    selection: ItemSelection,
 ) -> tuple[list[Item], dict[str, float], AuditContext | None]:
     """Run all items; return them, the seconds of each step, and the context (None if nothing can be compared)."""
     timing: dict[str, float] = {}
     began = time.monotonic()
     progress.begin("vectors")
-    vectors = SharedVectors(model)
-    texts = _texts_in_time(texts, vectors, cuts, budget, exact=settings.texts_per_item is not None)
+    vectors = SharedVectors(model, None if isinstance(model, VectorFunction) else journal)
+    pace = float(journal.planned("pace", lambda: _pilot(vectors, texts, cuts)))
+    progress.console.print(_estimate(settings, texts, pace, selection).line(), highlight=False, markup=False)
+    if not isinstance(model, VectorFunction) and journal.spent:
+        _pilot(vectors, texts, cuts)  # the truncated ones are counted again
+    texts = _texts_in_time(texts, pace, budget, journal, exact=settings.texts_per_item is not None)
     with progress.encoding() as encoded:
         first, units = vector_items.vectors_item(model, texts.texts, encoded, cuts, vectors)
     progress.end(first.row["verdict"])
     if line := cut_line(cuts.record()):
         progress.console.print(line, highlight=False)
     timing["vectors"] = time.monotonic() - began
-    edits = edits_of(linguistics, texts.texts)
+    edits = edits_of(linguistics, texts.texts, selection)
     if not vector_items.can_compare(units):
         reason = f"not measured: {first.row['told']}"
-        return [first, *audit_steps.all_absent(edits, reason)], timing, None
+        return [first, *audit_steps.all_absent(edits, selection, reason)], timing, None
     space = _space(model, texts, units, vectors)
     context = AuditContext(
         settings=settings,
@@ -216,20 +289,48 @@ def _run_items(
         edits=edits,
         language=language,
         budget=budget,
-        seconds_per_text=vectors.seconds_per_text,
+        selection=selection,
+        journal=journal,
+        seconds_per_text=journal.planned("seconds_per_text", lambda: vectors.seconds_per_text),
     )
     context = audit_steps.with_texts_per_item(context)
     changed = audit_steps.measure_changed_texts(context, timing)
-    return [first, *changed, *audit_steps.attack(context, timing)], timing, context
+    return [*audit_steps.selected([first], selection), *changed, *audit_steps.attack(context, timing)], timing, context
 
 
-def _texts_in_time(texts: Texts, vectors: SharedVectors, cuts: Cuts, budget: TimeBudget, *, exact: bool) -> Texts:
-    """Return the texts whose vectors fit into a share of the time, by the time of the first few; all if ``exact``."""
+def _pilot(vectors: SharedVectors, texts: Texts, cuts: Cuts) -> float:
+    """Encode the first few texts; return the seconds that each took."""
     vectors.add(texts.texts[:1], cuts=cuts)  # the first call is slower than the others
     vectors.add(texts.texts[:_PILOT], cuts=cuts)
+    return vectors.seconds_per_text
+
+
+def _estimate(settings: AuditSettings, texts: Texts, pace: float, selection: ItemSelection) -> WorkEstimate:
+    """Estimate the work of an audit from the seconds that a text takes."""
+    count = len(texts.texts)
+    per_item = min(count, settings.texts_per_item or TEXTS_PER_ITEM)
+    pairs = local_sts("dev", settings.data) if selection.has("quality") else None
+    quality = len({*pairs.sentences1, *pairs.sentences2}) if pairs is not None else 0
+    attacked = texts.texts[: settings.examples or EXAMPLES]
+    attacks = sum(map(selection.has, ATTACKED))
+    return WorkEstimate(
+        texts=count,
+        encodings=count + quality + per_item * copies_of_a_text(selection),
+        queries=queries_of(attacked, attacks),
+        seconds_per_text=pace,
+        call_batch=settings.call_batch if settings.model.startswith(CALL) else None,
+        limit=settings.max_seconds,
+    )
+
+
+def _texts_in_time(texts: Texts, pace: float, budget: TimeBudget, journal: AuditJournal, *, exact: bool) -> Texts:
+    """Return the texts whose vectors fit into a share of the time, by the seconds of a text; all if ``exact``."""
     if exact:
         return texts
-    count = budget.fitting(len(texts.texts), vectors.seconds_per_text, _FIRST_PASS_SHARE, _LEAST_TEXTS)
+    count = journal.planned(
+        "texts",
+        lambda: budget.fitting(len(texts.texts), pace, _FIRST_PASS_SHARE, _LEAST_TEXTS),
+    )
     if count < len(texts.texts):
         budget.left_out.append(f"{count:,} of {len(texts.texts):,} texts")
     return replace(texts, texts=texts.texts[:count], numbers=texts.numbers[:count])
@@ -266,6 +367,8 @@ def _protocol(
         "resources": dict(vars(linguistics.names)),
         "opened_resources": linguistics.resources.sources(),
     }
+    if linguistics.misspellings is not None:
+        protocol["misspellings"] = linguistics.misspellings.record()
     if context is not None:
         protocol |= {
             "drift_threshold": context.space.halfway,

@@ -13,6 +13,7 @@ from holdfast.audit.audit_context import AuditContext
 from holdfast.audit.audit_edits import WITH_OWN_ITEM
 from holdfast.audit.item_names import item_name, task_and_split
 from holdfast.audit.item_rows import Item, NotMeasured, absent
+from holdfast.audit.item_selection import ITEMS, ItemSelection
 from holdfast.audit.labelled_items import INFERENCE_SETS, inference_items
 from holdfast.audit.move_items import MEANING_TASK, MoveItems
 from holdfast.audit.planned_items import Planned
@@ -28,6 +29,7 @@ _COPIES_SHARE, _EDITING_SHARE = 0.4, 0.3
 """Shares of the rest of the time: for encoding changed texts, and for making them."""
 _ONE_STEP = 0.25
 """Share of the rest of the time for making changed texts that one item may take."""
+_SHOWN_ORDER = ("breaks", "bends", "holds", "too few", "absent")
 LEAST_PER_ITEM = 20
 """Texts per item that are drawn even if they do not fit into the time."""
 
@@ -87,11 +89,12 @@ ATTACKS = (
 )
 
 
-def planned_steps(edits: EditTable, moves: MoveItems | None = None) -> list[PlannedStep]:
+def planned_steps(edits: EditTable, selection: ItemSelection, moves: MoveItems | None = None) -> list[PlannedStep]:
     """Return the steps with changed texts, in the order of the result: hold edits, then move edits, then labelled sets.
 
     Args:
         edits: the edits.
+        selection: the items that are measured; other steps are left out.
         moves: the items of move edits; None: only the rows are needed.
     """
     steps = list(_FIRST)
@@ -109,7 +112,18 @@ def planned_steps(edits: EditTable, moves: MoveItems | None = None) -> list[Plan
     for inference in INFERENCE_SETS:
         plan = functools.partial(inference_items, inference=inference)
         steps.append(PlannedStep([(inference.task, inference.split)], plan, "move"))
-    return steps
+    missing = {task_and_split(family) for family in edits.missing}  # rows of families that could not be made
+    return [step for step in steps if missing.intersection(step.rows) or selection.wants(step.rows)]
+
+
+def attack_steps(selection: ItemSelection) -> list[AttackStep]:
+    """Return the attacks on selected items."""
+    return [step for step in ATTACKS if selection.wants(step.rows)]
+
+
+def selected(items: Iterable[Item], selection: ItemSelection) -> list[Item]:
+    """Return the selected ones of some items; families of edits that could not be made stay, with their reason."""
+    return [each for each in items if item_name(each.row) not in ITEMS or selection.has(item_name(each.row))]
 
 
 def _missing(_context: AuditContext, reason: str) -> Planned:
@@ -121,11 +135,11 @@ def _moved(_context: AuditContext, moves: MoveItems | None, edit: Edit) -> Plann
     return moves.plan(edit)
 
 
-def all_absent(edits: EditTable, reason: str) -> list[Item]:
-    """Return all items after that of the vectors as not measured, in the order of the result."""
-    changed = [item for step in planned_steps(edits) for item in step.absent(reason)]
+def all_absent(edits: EditTable, selection: ItemSelection, reason: str) -> list[Item]:
+    """Return all selected items after that of the vectors as not measured, in the order of the result."""
+    changed = [item for step in planned_steps(edits, selection) for item in step.absent(reason)]
     attacks = [absent(task, reason, split, side="hold") for step in ATTACKS for task, split in step.rows]
-    return [*changed, absent(MEANING_TASK, reason, side="move"), *attacks]
+    return selected([*changed, absent(MEANING_TASK, reason, side="move"), *attacks], selection)
 
 
 # --- changed texts -------------------------------------------------------------------------------------------------
@@ -135,9 +149,13 @@ def with_texts_per_item(context: AuditContext) -> AuditContext:
     """Return the context with the number of texts per item that fits into the time; a given number stays."""
     if context.settings.texts_per_item is not None:
         return replace(context, texts_per_item=context.settings.texts_per_item)
-    items = sum(len(step.rows) for step in planned_steps(context.edits)) + len(context.edits.side("move"))
+    steps = planned_steps(context.edits, context.selection)
+    items = sum(len(step.rows) * (1 + (step.side == "move")) for step in steps)
     wanted = min(context.texts_per_item, len(context.space.texts))
-    fitting = context.budget.fitting(wanted, items * context.seconds_per_text, _COPIES_SHARE, LEAST_PER_ITEM)
+    fitting = context.journal.planned(
+        "texts_per_item",
+        lambda: context.budget.fitting(wanted, items * context.seconds_per_text, _COPIES_SHARE, LEAST_PER_ITEM),
+    )
     if fitting < wanted:
         context.budget.left_out.append(f"{fitting:,} of {wanted:,} texts per item")
     return replace(context, texts_per_item=fitting)
@@ -146,7 +164,7 @@ def with_texts_per_item(context: AuditContext) -> AuditContext:
 def measure_changed_texts(context: AuditContext, timing: dict[str, float]) -> list[Item]:
     """Plan, encode and measure all items of changed texts, and the labelled sets."""
     moves = MoveItems(context)
-    steps = planned_steps(context.edits, moves)
+    steps = planned_steps(context.edits, context.selection, moves)
     exact = context.settings.texts_per_item is not None
     began = time.monotonic()
     context.progress.begin("changing the texts")
@@ -173,7 +191,7 @@ def measure_changed_texts(context: AuditContext, timing: dict[str, float]) -> li
         lost = len({text for text in ordered if text not in context.vectors})
         context.budget.left_out.append(f"{lost:,} changed texts")
     items = [item for step, plan in zip(steps, plans, strict=True) for item in _measured(step, plan, context)]
-    items.append(moves.headline())
+    items = selected([*items, moves.headline()], context.selection)
     timing["encoding"] = time.monotonic() - began
     context.progress.end(verdict_counts(items))
     return items
@@ -207,7 +225,7 @@ def _measured(step: PlannedStep, plan: Planned | NotMeasured, context: AuditCont
 def verdict_counts(items: Iterable[Item]) -> str:
     """Return the number of items of each verdict: "1 breaks, 3 holds"."""
     counts = collections.Counter(str(each.row["verdict"]) for each in items)
-    return ", ".join(f"{counts[name]} {name}" for name in ("breaks", "bends", "holds", "absent") if counts[name])
+    return ", ".join(f"{counts[name]} {name}" for name in _SHOWN_ORDER if counts[name])
 
 
 # --- attacks -------------------------------------------------------------------------------------------------------
@@ -217,15 +235,17 @@ def attack(context: AuditContext, timing: dict[str, float]) -> list[Item]:
     """Run the attacks, each within its share of the time left."""
     items = []
     exact = context.settings.examples is not None
-    for number, step in enumerate(ATTACKS):
+    steps = attack_steps(context.selection)
+    for number, step in enumerate(steps):
         began = time.monotonic()
         context.progress.begin(step.name)
-        share = 0.95 / (len(ATTACKS) - number)
+        share = 0.95 / (len(steps) - number)
         deadline = float("inf") if exact else context.budget.deadline(share)
         try:
             new = step.measure(replace(context, deadline=deadline))
         except NotMeasured as reason:
             new = [absent(task, str(reason), split, side="hold") for task, split in step.rows]
+        new = selected(new, context.selection)
         context.progress.end(", ".join(item.row["verdict"] for item in new))
         timing[step.name] = time.monotonic() - began
         items += new

@@ -10,7 +10,7 @@ from holdfast.audit.item_names import item_name
 Row = Mapping[str, Any]
 Column = Literal["hold", "move"]
 
-_VERDICT_ORDER = {"breaks": 0, "bends": 1, "holds": 2}
+_VERDICT_ORDER = {"breaks": 0, "bends": 1, "too few": 2, "holds": 3}
 
 
 def column_of(row: Row) -> Column:
@@ -34,7 +34,7 @@ def harm(row: Row) -> float:
 
 
 def worst_first(rows: Iterable[Row], column: Column) -> list[Row]:
-    """Return the measured rows of a side: those that break, then those that bend, then those that hold."""
+    """Return the measured rows of a side: those that break, that bend, that have too few texts, and that hold."""
     own = [row for row in rows if column_of(row) == column and row["verdict"] != "absent"]
     return sorted(own, key=lambda row: (_VERDICT_ORDER.get(row["verdict"], len(_VERDICT_ORDER)), -harm(row)))
 

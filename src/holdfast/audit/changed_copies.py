@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.attacks.attack_state import changeable
 from holdfast.attacks.constraints import ContentWords
-from holdfast.attacks.targets import characters_seen
+from holdfast.attacks.encoder_targets import characters_read
 from holdfast.audit.vector_movement import Copy, NumberedTexts
 from holdfast.edits.synonym_edit import Exchange
 from holdfast.edits.synonyms import Synonyms, draw_synonym
@@ -120,7 +120,7 @@ def _places(space: NumberedTexts, words: Words, rng: random.Random) -> list[int]
     """Return the positions of the words that may be changed, in random order."""
     places = changeable(words, len(words.text), _CONTENT_WORDS)
     if places:  # a text without words may give no tokens
-        places = changeable(words, characters_seen(space.model.tokenizer, (words.text,), 0), _CONTENT_WORDS)
+        places = changeable(words, characters_read(space.model, words.text), _CONTENT_WORDS)
     rng.shuffle(places)
     return places
 

@@ -11,12 +11,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.attacks.targets import characters_seen
+from holdfast.attacks.encoder_targets import characters_read
 from holdfast.audit.vector_movement import Copy, Space
 from holdfast.edits.edit import Edit, Edited
 from holdfast.edits.words import Words
-from holdfast.text_prompts import prompt_of
-from holdfast.user_functions import VectorFunction
 
 LARGEST_SHARE = 0.25
 """Largest share of words that a hold edit is asked to change: with more, mistyped words would no longer be readable."""
@@ -41,10 +39,8 @@ class ReadTexts:
     @classmethod
     def of(cls, space: Space, seed: int) -> ReadTexts:
         """Find what the model reads of each text, after its prompt."""
-        model, tokenizer = space.model, space.model.tokenizer
-        prompt = "" if isinstance(model, VectorFunction) else prompt_of(model) or ""
-        read = [characters_seen(tokenizer, (prompt + text,), 0) if text.strip() else 0 for text in space.texts]
-        return cls(space, [max(0, end - len(prompt)) for end in read], seed)
+        read = [characters_read(space.model, text) if text.strip() else 0 for text in space.texts]
+        return cls(space, read, seed)
 
     def rng(self, name: str, index: int) -> random.Random:
         """Return the random generator of an edit for a text."""

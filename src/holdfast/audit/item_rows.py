@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.audit.verdicts import Verdict
+from holdfast.audit.verdicts import Judgement, Verdict
 
 
 class NotMeasured(Exception):
@@ -32,14 +32,23 @@ def item(
     split: str,
     n: int,
     metrics: Mapping[str, float],
-    verdict: Verdict,
+    verdict: Verdict | Judgement,
     message: str,
     *,
     headline: str | None,
     examples: Sequence[Mapping[str, Any]] = (),
     **more: Any,
 ) -> Item:
-    """Create an item; ``more`` are further keys of its row."""
+    """Create an item; ``more`` are further keys of its row.
+
+    With too few texts the row has ``between``, the two verdicts, ``value_verdict`` and ``needed``; see `Judgement`.
+    """
+    if isinstance(verdict, Judgement):
+        if verdict.between is not None:
+            needed, either = _rounded(verdict.needed), " or ".join(verdict.between)
+            message += f"; n = {n:,} is too few to tell whether it {either} (about {needed:,} would)"
+            more |= {"between": list(verdict.between), "value_verdict": verdict.of_value, "needed": needed}
+        verdict = verdict.verdict
     row = {
         "task": task,
         "split": split,
@@ -58,3 +67,9 @@ def absent(
 ) -> Item:
     """Create an item that could not be measured, with the reason; ``more`` are further keys of its row."""
     return item(task, split, 0, {}, "absent", reason, headline=None, examples=examples, **more)
+
+
+def _rounded(count: int) -> int:
+    """Return a number rounded up to two digits."""
+    unit = int(10 ** max(0, len(str(count)) - 2))
+    return -(-count // unit) * unit

@@ -20,7 +20,8 @@ from holdfast.audit.item_rows import Item, NotMeasured, item
 from holdfast.audit.move_items import LEAST_TEXTS
 from holdfast.audit.planned_items import NOT_ENCODED, Planned
 from holdfast.audit.vector_movement import ROUNDING, Units
-from holdfast.audit.verdicts import CHANCE, of_nearer
+from holdfast.audit.verdicts import CHANCE, judged
+from holdfast.audit.verdicts import nearer as nearer_measure
 from holdfast.data.folder import VARIABLE, data_folder
 from holdfast.data.tables import read_columns
 from holdfast.edits.edit_table import MEANING
@@ -149,7 +150,8 @@ def _measure(context: AuditContext, inference: InferenceSet, chosen: Sequence[La
         f"{OVERLAP:g} or more"
     )
     return item(
-        *(inference.task, inference.split, int((~entailed).sum()), metrics, of_nearer(probability)),
+        *(inference.task, inference.split, int((~entailed).sum()), metrics),
+        judged(int((~entailed).sum()), nearer_measure(probability, low, high)),
         message + ("; no better than a coin" if low <= CHANCE else ""),
         headline="p_entailed_nearer",
         side="move",

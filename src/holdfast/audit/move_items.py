@@ -17,7 +17,8 @@ from holdfast.audit.item_names import task_and_split
 from holdfast.audit.item_rows import Item, NotMeasured, absent, item
 from holdfast.audit.planned_items import NOT_ENCODED, Planned
 from holdfast.audit.vector_movement import ROUNDING, WORST, Space, spans_of
-from holdfast.audit.verdicts import CHANCE, of_nearer
+from holdfast.audit.verdicts import CHANCE, Judgement, judged
+from holdfast.audit.verdicts import nearer as nearer_measure
 from holdfast.edits.edit import ENGLISH, Edit
 from holdfast.edits.edit_table import MEANING, PARAPHRASE, SYNTHETIC, group_of
 from holdfast.edits.words import Words
@@ -110,7 +111,7 @@ class MoveItems:
             split,
             len(pairs),
             metrics,
-            of_nearer(metrics["p_hold_nearer"]),
+            _judged(len(pairs), metrics),
             _message(move.ABOUT, metrics),
             headline="p_hold_nearer",
             examples=_examples(space, move.NAME, pairs, hold, moved),
@@ -129,7 +130,7 @@ class MoveItems:
         means = np.array([np.mean(self._outcomes[index]) for index in indices])
         metrics = _probability(means, context.settings.seed)
         return item(
-            *(MEANING_TASK, "all", len(means), metrics, of_nearer(metrics["p_hold_nearer"])),
+            *(MEANING_TASK, "all", len(means), metrics, _judged(len(means), metrics)),
             _message("all changes of the meaning", metrics),
             headline="p_hold_nearer",
             side="move",
@@ -146,6 +147,10 @@ def _require(pairs: Sequence[Pair], move: Edit) -> None:
 def _probability(nearer: npt.NDArray[np.float64], seed: int) -> dict[str, float]:
     low, high = interval_of(nearer, seed)
     return {"p_hold_nearer": float(nearer.mean()), "p_hold_nearer_low": low, "p_hold_nearer_high": high}
+
+
+def _judged(n: int, metrics: dict[str, float]) -> Judgement:
+    return judged(n, nearer_measure(*(metrics[f"p_hold_nearer{end}"] for end in ("", "_low", "_high"))))
 
 
 def _message(about: str, metrics: dict[str, float]) -> str:

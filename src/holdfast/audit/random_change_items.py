@@ -12,7 +12,7 @@ from holdfast.audit.item_names import task_and_split
 from holdfast.audit.item_rows import Item, item
 from holdfast.audit.planned_items import Planned, planned_copies
 from holdfast.audit.vector_movement import Movement
-from holdfast.audit.verdicts import PULL_BREAKS, PULL_HOLDS, SURFACE_BREAKS, SURFACE_HOLDS, of_harm, of_rate, worst
+from holdfast.audit.verdicts import PULL_BREAKS, PULL_HOLDS, SURFACE_BREAKS, SURFACE_HOLDS, Measure, judged, rate
 from holdfast.edits.casing_and_spacing import add_trailing_space, lower_case, toggle_full_stop, upper_case
 from holdfast.edits.edit import ENGLISH, Edit
 from holdfast.edits.edit_table import FORM, OTHER_WORDS, PARAPHRASE, SYNTHETIC, group_of
@@ -134,14 +134,19 @@ def movement_item(
     """Create an item from moved copies; ``sentence`` is a format for the pull, ``thresholds`` judge it."""
     space = context.space
     metrics = space.metrics(movement, context.settings.seed)
-    pull, changed = metrics["pull"], metrics["neighbour_changed"]
+    count = len(movement.copies)
+    moved = Measure(metrics["pull"], metrics["pull_low"], metrics["pull_high"], *thresholds)
+    lost = rate(*(100.0 - metrics[f"found@1{end}"] for end in ("", "_high", "_low")))
+    ten = f" and {metrics['found@10']:.0f} % among the first 10" if "found@10" in metrics else ""
+    found = f"{metrics['found@1']:.0f} % of the changed texts find their text first{ten}"
     return item(
         task,
         split,
-        len(movement.copies),
+        count,
         metrics,
-        worst(of_harm(pull, *thresholds), of_rate(changed)),
-        f"{sentence.format(pull)}; {changed:.0f} % of texts get another nearest neighbour",
+        judged(count, moved, lost),
+        f"{found}; {sentence.format(metrics['pull'])}; {metrics['neighbour_changed']:.0f} % get another nearest "
+        "neighbour beside their own text",
         headline="stability",
         examples=space.examples(movement, recipe),
         side="hold",
@@ -158,7 +163,8 @@ def _noise_item(context: AuditContext, movement: Movement) -> Item:
     if low <= chance:
         message += ": the model is no better than random"
     metrics = {"found": found, "found_low": low, "found_high": high, "chance": chance}
-    verdict, count = of_rate(100.0 - found), len(movement.copies)
+    count = len(movement.copies)
+    verdict = judged(count, rate(100.0 - found, 100.0 - high, 100.0 - low))
     items = {"text": context.space.numbers_of(movement), "correct": movement.found.astype(int).tolist()}
     return item(
         *("audit-noise", "all", count, metrics, verdict, message),

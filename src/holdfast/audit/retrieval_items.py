@@ -20,7 +20,7 @@ from holdfast.audit.changed_copies import SHARE
 from holdfast.audit.item_rows import Item, NotMeasured, absent, item
 from holdfast.audit.planned_items import NOT_ENCODED, Planned
 from holdfast.audit.vector_movement import WORST
-from holdfast.audit.verdicts import of_rate
+from holdfast.audit.verdicts import judged, rate
 from holdfast.data.beir import CLEAN
 from holdfast.edits.edit import ENGLISH, Edit
 from holdfast.edits.edit_table import HUMAN, SYNTHETIC
@@ -71,13 +71,17 @@ def retrieval_items(context: AuditContext) -> Planned:
     found = _labelled(context) if context.settings.retrieval is not None else _of_passages(context)
     versions = {CLEAN_QUERIES: found.versions[CLEAN_QUERIES]}
     left_out: dict[str, str] = {}
-    for name in NOISE:
+    for name in (name for name in NOISE if context.selection.wants([(TASK, name)])):
         try:
             edit = _edit(context, name)
             versions[name] = [_with_noise(query, edit, context.settings.seed) for query in versions[CLEAN_QUERIES]]
         except NotMeasured as reason:
             left_out[name] = str(reason)
-    versions |= {name: queries for name, queries in found.versions.items() if name != CLEAN_QUERIES}
+    versions |= {
+        name: queries
+        for name, queries in found.versions.items()
+        if name != CLEAN_QUERIES and context.selection.wants([(TASK, name)])
+    }
     # Documents first: without them nothing can be found.
     texts = [(0, text) for text in found.documents]
     texts += [(place, query.text) for queries in versions.values() for place, query in enumerate(queries)]
@@ -192,16 +196,18 @@ def _item(
     metrics = {"found": share, "found_low": low, "found_high": high, "chance": 100.0 / documents}
     if version == CLEAN_QUERIES:
         message = f"{share:.0f} % of the clean queries find their document among {documents:,}"
-        lost = 100.0 - share
+        measure = rate(100.0 - share, 100.0 - high, 100.0 - low)
     else:
-        before = [right for query, right in zip(queries, found, strict=True) if clean.get(query.number)]
-        lost = 100.0 * (1.0 - float(np.mean(before))) if before else 100.0
-        metrics["lost"] = lost
+        kept = np.array([right for query, right in zip(queries, found, strict=True) if clean.get(query.number)])
+        lost = 100.0 * (1.0 - float(kept.mean())) if len(kept) else 100.0
+        ends = [100.0 * end for end in rate_interval(~kept, seed=context.settings.seed)] if len(kept) else [lost, lost]
+        metrics |= {"lost": lost, "lost_low": ends[0], "lost_high": ends[1]}
+        measure = rate(lost, *ends)
         message = (
             f"{share:.0f} % of queries find their document ({version}); {lost:.0f} % of those found when clean are lost"
         )
     return item(
-        *(TASK, version, len(queries), metrics, of_rate(lost), message),
+        *(TASK, version, len(queries), metrics, judged(len(queries), measure), message),
         headline="found",
         side="hold",
         group=SYNTHETIC if version == "typos" else HUMAN,

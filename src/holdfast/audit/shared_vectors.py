@@ -13,7 +13,7 @@ from holdfast.encoding import Progress, Vectors, encode_sentences
 
 if TYPE_CHECKING:
     from holdfast.input_limits import Cuts
-    from holdfast.user_functions import SentenceEncoder
+    from holdfast.user_functions import Memory, SentenceEncoder
 
 PORTION = 1024
 """Texts encoded between two looks at the clock: enough to be sorted into full batches."""
@@ -24,10 +24,12 @@ class SharedVectors:
 
     Args:
         model: any SentenceTransformer, or a function.
+        memory: vectors that were encoded before and need not be again, apart from those whose truncated texts are
+            counted; new ones are added. None: there are none.
     """
 
-    def __init__(self, model: SentenceEncoder) -> None:
-        self._model = model
+    def __init__(self, model: SentenceEncoder, memory: Memory | None = None) -> None:
+        self._model, self._memory = model, memory
         self._places: dict[str, tuple[int, int]] = {}  # the block and the row
         self._blocks: list[Vectors] = []
         self._seconds, self._timed = 0.0, 0
@@ -57,6 +59,9 @@ class SharedVectors:
             True if all were encoded before the deadline.
         """
         new = [text for text in dict.fromkeys(texts) if text not in self._places]
+        memory = self._memory if cuts is None else None
+        if memory is not None:
+            new = self._remembered(new, memory)
         for start in range(0, len(new), portion):
             if time.monotonic() > deadline:
                 return False
@@ -66,9 +71,19 @@ class SharedVectors:
                 encode_sentences(self._model, part, progress=_shifted(progress, start, len(new)), cuts=cuts)
             )
             self._places |= {text: (block, row) for row, text in enumerate(part)}
+            if memory is not None:
+                memory.add(part, None, self._blocks[-1])
             if block:  # the first call is slower than the others
                 self._seconds, self._timed = self._seconds + time.monotonic() - began, self._timed + len(part)
         return True
+
+    def _remembered(self, texts: Sequence[str], memory: Memory) -> list[str]:
+        """Take the vectors that are kept; return the other texts."""
+        kept = memory.known(texts, None)
+        if kept:
+            self._places |= {texts[place]: (len(self._blocks), row) for row, place in enumerate(kept)}
+            self._blocks.append(np.stack(list(kept.values())))
+        return [text for place, text in enumerate(texts) if place not in kept]
 
     @property
     def seconds_per_text(self) -> float:

@@ -15,7 +15,7 @@ from holdfast.audit.item_rows import Item, NotMeasured, item
 from holdfast.audit.planned_items import NOT_ENCODED, Planned
 from holdfast.audit.shared_vectors import SharedVectors
 from holdfast.audit.vector_movement import Units
-from holdfast.audit.verdicts import ANISOTROPIC, BATCH_HOLDS, Verdict, of_quality, worst
+from holdfast.audit.verdicts import ANISOTROPIC, BATCH_HOLDS, Verdict, judged, quality, worst
 from holdfast.data.registry import ScoredPairs
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
@@ -128,7 +128,7 @@ def _quality_item(context: AuditContext, pairs: ScoredPairs) -> Item:
         "dev",
         len(first),
         metrics,
-        of_quality(spearman),
+        judged(len(first), quality(spearman, *(interval or (spearman, spearman)))),
         message,
         headline="spearman",
         data_sha256=pairs.sha256,

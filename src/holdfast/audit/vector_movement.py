@@ -56,15 +56,21 @@ class Movement:
     Attributes:
         copies: the copies.
         cosines: cosine of each copy with its original, (m,).
-        found: True if the text nearest to the copy is its original, (m,).
+        ranks: number of other texts that are nearer to the copy than its original, (m,).
         neighbours: indices of the nearest other text of the original and of the copy, (m, 2); equal if the neighbour
             stayed the same.
     """
 
     copies: Sequence[Copy]
     cosines: npt.NDArray[np.float64]
-    found: npt.NDArray[np.bool_]
+    ranks: npt.NDArray[np.intp]
     neighbours: npt.NDArray[np.intp]
+
+    @property
+    def found(self) -> npt.NDArray[np.bool_]:
+        """True if the text nearest to the copy is its original, (m,)."""
+        found: npt.NDArray[np.bool_] = self.ranks == 0
+        return found
 
 
 @dataclass(frozen=True)
@@ -130,12 +136,12 @@ class Space:
         own = np.array([copy.index for copy in copies], dtype=np.intp)
         units = self._encode([copy.text for copy in copies])
         parts = [self._compare(units[rows], own[rows]) for rows in _blocks(len(copies))]
-        to_own, found, neighbours = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return Movement(copies, np.round(to_own, 5), found, neighbours)
+        to_own, ranks, neighbours = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Movement(copies, np.round(to_own, 5), ranks, neighbours)
 
     def _compare(
         self, units: Units, own: npt.NDArray[np.intp]
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Compare copies of the texts ``own`` with all texts; return the fields of `Movement` after ``copies``."""
         rows = np.arange(len(own))
         cosines = units @ self.units.T
@@ -144,14 +150,15 @@ class Space:
         before = self._nearest[own]
         after = cosines.argmax(axis=1)
         stayed = cosines[rows, after] - cosines[rows, before] <= ROUNDING
-        found = to_own >= cosines.max(axis=1) - ROUNDING
-        return to_own, found, np.stack([before, np.where(stayed, before, after)], axis=1)
+        ranks = (cosines > to_own[:, None] + ROUNDING).sum(axis=1)
+        return to_own, ranks, np.stack([before, np.where(stayed, before, after)], axis=1)
 
     def metrics(self, movement: Movement, seed: int) -> dict[str, float]:
         """Compute the metrics of an item, with 95 % bootstrap intervals over the texts; see ``docs/audit.md``."""
         stability = self.stability(movement.cosines)
         low, high = mean_interval(stability, seed=seed)
         changed = movement.neighbours[:, 0] != movement.neighbours[:, 1]
+        found_low, found_high = rate_interval(movement.found, seed=seed)
         rate_low, rate_high = rate_interval(changed, seed=seed)
         share = float(np.mean([copy.share for copy in movement.copies]))
         return {
@@ -161,6 +168,12 @@ class Space:
             "cosine": float(movement.cosines.mean()),
             "share": 100.0 * share,
             "pull": float(1.0 - stability.mean()) / share,
+            "pull_low": (1.0 - high) / share,
+            "pull_high": (1.0 - low) / share,
+            "found@1": 100.0 * float(movement.found.mean()),
+            "found@1_low": 100.0 * found_low,
+            "found@1_high": 100.0 * found_high,
+            **({"found@10": 100.0 * float((movement.ranks < 10).mean())} if len(self.texts) > 20 else {}),
             "neighbour_changed": 100.0 * float(changed.mean()),
             "neighbour_changed_low": 100.0 * rate_low,
             "neighbour_changed_high": 100.0 * rate_high,

@@ -1,8 +1,11 @@
-"""Verdicts of the audit ("holds", "bends", "breaks") and their thresholds.
+"""Verdicts of the audit ("holds", "bends", "breaks", "too few") and their thresholds.
+
+An item whose 95 % interval spans two verdicts has too few texts, and says between which verdicts it is. An exception is
+a value so near to the threshold, with an interval so narrow (`NEAR`), that it does not matter on which side it is.
 
 The thresholds are conventions, the same for every model:
 
-- **A rate** (successful attacks, texts with another nearest neighbour). Up to one text in ten is an exception
+- **A rate** (successful attacks, texts that do not find themselves). Up to one text in ten is an exception
   (`RATE_HOLDS`); more than half of the texts is the rule (`RATE_BREAKS`).
 - **A changed word.** ``1 - stability`` is the movement of a text's vector, in units of the mean (squared) distance to
   another text. Divided by the share of changed words, it is the *pull* of a changed word. If a vector is the mean of
@@ -22,10 +25,12 @@ The thresholds are conventions, the same for every model:
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["holds", "bends", "breaks", "absent"]
-VERDICTS: tuple[Verdict, ...] = ("holds", "bends", "breaks", "absent")
+Verdict = Literal["holds", "bends", "breaks", "too few", "absent"]
+VERDICTS: tuple[Verdict, ...] = ("holds", "bends", "breaks", "too few", "absent")
 
 RATE_HOLDS, RATE_BREAKS = 10.0, 50.0
 PULL_HOLDS, PULL_BREAKS = 1.0, 2.0
@@ -37,6 +42,8 @@ CHANCE = 0.5
 ANISOTROPIC = 0.8
 BATCH_HOLDS = 1e-3
 """1 - cosine of a text's vectors, encoded alone and with longer texts, that fp32 rounding can explain."""
+NEAR = 0.1
+"""Share of the distance between the two thresholds: an interval within it around a threshold has a verdict."""
 
 
 def thresholds() -> dict[str, float]:
@@ -54,6 +61,7 @@ def thresholds() -> dict[str, float]:
         "nearer_breaks": NEARER_BREAKS,
         "anisotropic": ANISOTROPIC,
         "batch_holds": BATCH_HOLDS,
+        "near": NEAR,
     }
 
 
@@ -80,3 +88,100 @@ def of_nearer(probability: float) -> Verdict:
 def worst(*verdicts: Verdict) -> Verdict:
     """Return the worst of some verdicts."""
     return max(verdicts, key=("holds", "bends", "breaks").index)
+
+
+# --- verdicts with intervals ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number that decides a verdict, as a harm: lower is better.
+
+    Attributes:
+        value: the number.
+        low: the better end of its 95 % interval; without one, the number itself.
+        high: the worse end.
+        holds: the largest number that holds.
+        breaks: the largest number that bends; if ``at_breaks``, the smallest one that breaks.
+        at_breaks: ``breaks`` itself breaks.
+    """
+
+    value: float
+    low: float
+    high: float
+    holds: float
+    breaks: float
+    at_breaks: bool = False
+
+    def verdict(self, value: float) -> Verdict:
+        """Return the verdict for a value."""
+        if self.at_breaks and value == self.breaks:
+            return "breaks"
+        return of_harm(value, self.holds, self.breaks)
+
+    def crossed(self) -> list[float]:
+        """Return the thresholds within the interval that are not near to both of its ends."""
+        return [limit for limit in (self.holds, self.breaks) if self._spans(limit) and self._reach(limit) > self._near]
+
+    def needed(self, n: int) -> int:
+        """Return about how many texts, in place of ``n``, would have an interval that spans one verdict."""
+        most = n
+        for limit in self.crossed():
+            end, gap = (self.low, self.value - limit) if limit <= self.value else (self.high, limit - self.value)
+            clear = abs(end - self.value) / gap if gap > 0.0 else math.inf
+            most = max(most, math.ceil(n * min(clear, self._reach(limit) / self._near) ** 2))
+        return most
+
+    def _spans(self, limit: float) -> bool:
+        low, high = self.verdict(self.low), self.verdict(self.high)
+        return low != high and self.low <= limit <= self.high
+
+    def _reach(self, limit: float) -> float:
+        return max(limit - self.low, self.high - limit)
+
+    @property
+    def _near(self) -> float:
+        return NEAR * (self.breaks - self.holds)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict of an item with an interval.
+
+    Attributes:
+        verdict: the verdict.
+        of_value: the verdict of the value alone.
+        between: if there are too few texts, the verdicts of the better and the worse end of the interval.
+        needed: about how many texts would have a verdict, if there are too few.
+    """
+
+    verdict: Verdict
+    of_value: Verdict
+    between: tuple[Verdict, Verdict] | None = None
+    needed: int = 0
+
+
+def judged(n: int, *measures: Measure) -> Judgement:
+    """Return the worst verdict of some measures of n texts; "too few" if their intervals span two verdicts."""
+    value = worst(*(each.verdict(each.value) for each in measures))
+    better = worst(*(each.verdict(each.low) for each in measures))
+    worse = worst(*(each.verdict(each.high) for each in measures))
+    crossing = [each for each in measures if each.crossed()]
+    if better == worse or not crossing:
+        return Judgement(value, value)
+    return Judgement("too few", value, (better, worse), max(each.needed(n) for each in crossing))
+
+
+def rate(percent: float, low: float, high: float) -> Measure:
+    """Return the measure of a rate of affected texts, ×100, with the ends of its interval."""
+    return Measure(percent, low, high, RATE_HOLDS, RATE_BREAKS)
+
+
+def nearer(probability: float, low: float, high: float) -> Measure:
+    """Return the measure of P(hold edit nearer than move edit), 0 to 1, with the ends of its interval."""
+    return Measure(-probability, -high, -low, -NEARER_HOLDS, -NEARER_BREAKS, at_breaks=True)
+
+
+def quality(spearman: float, low: float, high: float) -> Measure:
+    """Return the measure of Spearman ×100 on STS-B dev, with the ends of its interval."""
+    return Measure(-spearman, -high, -low, -QUALITY_HOLDS, -QUALITY_BREAKS)

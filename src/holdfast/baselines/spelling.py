@@ -1,90 +1,264 @@
-"""Spelling correction of queries before they are encoded: what a user would do instead of hardening the encoder."""
+"""Spelling correction of queries before they are encoded, with the words of a corpus: nothing is trained for it.
+
+A word is exchanged for a near word if that is what its writer meant more probably (the noisy channel of Kernighan,
+Church and Gale 1990): the probability of the words in their context (`holdfast.baselines.word_model`) times that of the
+typing error (`holdfast.edits.typing_likelihood`). SymSpell finds the near words.
+"""
 
 from __future__ import annotations
 
-import importlib.util
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.errors import NotInstalled, UserError
+from holdfast.baselines.spelling_counts import WORD, SpellingCounts, is_letters
+from holdfast.baselines.word_model import WordModel, english_counts, require_symspell
+from holdfast.edits.spelling_variants import spelling_variants
+from holdfast.edits.typing_likelihood import TypingLikelihood
 
 if TYPE_CHECKING:
     from symspellpy import SymSpell
 
 SPELLING_RECORD = (
-    "SymSpell (symspellpy), its English dictionary of 82,765 words and the words of the documents; at most 2 "
-)
-SPELLING_RECORD += (
-    "edits a word, the nearest and then the most frequent; words with a capital are left alone, but for the first"
+    "spelling correction by a noisy channel: words of a corpus and of English (symspellpy), typing errors as people "
+    "make them, candidates by SymSpell, at most 2 edits a word"
 )
 
-EDITS = 2
-"""Largest number of edits (insert, delete, replace, transpose) between a word and its correction."""
-ADDED_WORDS = 200_000
-"""Number of words of the documents, most frequent first, that are added to the dictionary: it stays in memory."""
 
-_DICTIONARY = "frequency_dictionary_en_82_765.txt"
-# Words with digits or underscores are matched whole too, so that no part of them is taken for a word.
-_WORD = re.compile(r"\w+(?:['’]\w+)*")
-_LETTERS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+@dataclass(frozen=True)
+class SpellingSettings:
+    """Constants of the correction, chosen with `benchmarks/spelling_correction.py`.
+
+    Attributes:
+        error_rate: the share of words that are typed wrongly.
+        language_weight: the weight of the words' probability beside that of the error.
+        margin: how much more probable (ln) a correction must be than the word as typed, if this is unknown.
+        known_margin: the same for a word that is known: it must be much less likely in its context.
+        known_ratio: how much more frequent (ln) the correction of a known word must be.
+        tie: how much more probable (ln) the best correction must be than the second one; else the word stays.
+        common: a word of the corpus is known from this count on; rarer ones may be errors of the corpus.
+        two_edits: a word of fewer letters is corrected by one edit only.
+        corpus_share, corpus_prior, english_prior, log_unknown: see `WordModel`.
+    """
+
+    error_rate: float = 0.05
+    language_weight: float = 0.7
+    margin: float = 1.0
+    known_margin: float = 5.0
+    known_ratio: float = 4.0
+    tie: float = 0.7
+    common: int = 3
+    two_edits: int = 6
+    corpus_share: float = 0.5
+    corpus_prior: float = 300.0
+    english_prior: float = 2e8
+    log_unknown: float = -6.0
 
 
-def require_symspell() -> None:
-    """Check that symspellpy is installed.
+_CANDIDATES = 60
+"""Near words that are judged, the most frequent first; short words have hundreds."""
+_MOST_FREQUENT = math.log(0.05)
+"""No word is much more frequent, in any text."""
+_CACHED = 50_000
+_PREFIX = 6
+"""Letters of a word that SymSpell indexes: with 7, its default, the index takes 40 % more time and memory."""
+
+
+class _Token(NamedTuple):
+    """A word of a text: as it stands, in lower case, its place in the text, and whether it may be corrected."""
+
+    text: str
+    lower: str
+    begin: int
+    end: int
+    open: bool
+
+
+class SpellingCorrection:
+    """A function that corrects the spelling of an English query, with the words of a corpus.
+
+    - A word that is known stays, unless it is much less likely beside its neighbours than a near and frequent word.
+    - Words with digits, and words with other capitals than the first letter, stay (acronyms). So does a word with two
+      corrections of about the same probability.
+    - A capitalised word within a text is mostly a name: it becomes a word that the corpus has with a capital, or stays.
+    - Two words that were typed as one are parted, and parts of a word joined, if that is more probable.
+
+    The correction is deterministic. The near words are indexed on the first call (seconds), and can be forgotten.
+
+    Args:
+        counts: the words of the corpus.
+        settings: the constants.
 
     Raises:
-        UserError: it is not; the message says how to get it.
+        UserError: symspellpy is not installed.
+
+    Example:
+        >>> correct = SpellingCorrection.of(["Luke Kuechly registered 118 tackles."])
+        >>> correct("who is Luke Kuecly")
+        'who is Luke Kuechly'
     """
-    if importlib.util.find_spec("symspellpy") is None:
-        raise NotInstalled("spelling correction needs symspellpy: pip install 'holdfast[retrieval]'")
+
+    def __init__(self, counts: SpellingCounts, settings: SpellingSettings | None = None) -> None:
+        require_symspell()
+        self.counts, self.settings = counts, settings or SpellingSettings()
+        own = self.settings
+        self._model = WordModel(
+            counts,
+            corpus_share=own.corpus_share,
+            corpus_prior=own.corpus_prior,
+            english_prior=own.english_prior,
+            log_unknown=own.log_unknown,
+        )
+        self._typing = TypingLikelihood()
+        self._log_error, self._log_right = math.log(own.error_rate), math.log1p(-own.error_rate)
+
+    @classmethod
+    def of(cls, documents: Iterable[str], settings: SpellingSettings | None = None) -> SpellingCorrection:
+        """Return a correction with the words of a stream of texts."""
+        require_symspell()
+        return cls(SpellingCounts.of(documents), settings)
+
+    def __call__(self, text: str) -> str:
+        """Return the text with its spelling corrected; everything between corrected words stays."""
+        tokens, parts, end, place = list(_tokens(text)), [], 0, 0
+        before: str | None = None
+        while place < len(tokens):
+            token = tokens[place]
+            new, used = self._corrected(tokens, place, before, text)
+            if new is not None:
+                parts += [text[end : token.begin], _capitalised(new) if token.text[0].isupper() else new]
+                end = tokens[place + used - 1].end
+            before = (new or token.lower).split()[-1] if is_letters(token.text) else None
+            place += used
+        return "".join([*parts, text[end:]])
+
+    def _corrected(self, tokens: Sequence[_Token], place: int, before: str | None, text: str) -> tuple[str | None, int]:
+        """Return what replaces a word, None if it stays, and how many words that replaces."""
+        token = tokens[place]
+        if not token.open:
+            return None, 1
+        if place + 1 < len(tokens) and text[token.end : tokens[place + 1].begin] == " ":
+            joined = self._joined(tokens, place, before)
+            if joined is not None:
+                return joined, 2
+        return self._exchanged(token, before, self._known(tokens, place + 1), first=not place), 1
+
+    def _joined(self, tokens: Sequence[_Token], place: int, before: str | None) -> str | None:
+        """Return a word and its next one as one word, if that is what was meant."""
+        first, second = tokens[place].lower, tokens[place + 1].lower
+        word = first + second
+        if not (is_letters(tokens[place + 1].text) and self._model.is_known(word)):
+            return None
+        after = self._known(tokens, place + 2)
+        both_known = self._model.is_known(first) and self._model.is_known(second)
+        apart = self._in_context(before, first, second) + self._next(second, after) + self._log_right
+        gain = self._in_context(before, word, after) + self._log_error + self._typing.log_split(word) - apart
+        return word if gain > (self.settings.known_margin if both_known else self.settings.margin) else None
+
+    def _exchanged(self, token: _Token, before: str | None, after: str | None, *, first: bool) -> str | None:
+        """Return the correction of a word; None if it stays."""
+        own, word = self.settings, token.lower
+        known = self._model.is_common(word, own.common)
+        if len(word) < 2 or (not known and self._is_form(word)):
+            return None
+        name = token.text[0].isupper() and not first
+        found = [
+            (self._in_context(before, near, after) + error + (self._model.log_capital(near) if name else 0.0), near)
+            for near, error in self._near(word, known)
+        ]
+        if not (name or known):
+            found += self._parted(word, before, after)
+        if not found:
+            return None
+        found.sort(reverse=True)
+        (best, correction), *others = found
+        gain = best + self._log_error - self._in_context(before, word, after) - self._log_right
+        if gain < (own.known_margin if known else own.margin) or (others and best - others[0][0] < own.tie):
+            return None
+        return correction
+
+    def _is_form(self, word: str) -> bool:
+        """Return True for a known word with another spelling, British or American, or with an s after it."""
+        variant = spelling_variants().get(word, "")
+        return self._model.is_known(variant) or (len(word) > 4 and word[-1] == "s" and self._model.is_known(word[:-1]))
+
+    def _parted(self, word: str, before: str | None, after: str | None) -> Iterator[tuple[float, str]]:
+        """Yield a word as two words that occur together, with the probability."""
+        for place in range(1, len(word)):
+            first, second = word[:place], word[place:]
+            if self._model.is_pair(first, second):
+                found = self._in_context(before, first, second) + self._next(second, after)
+                yield found + self._typing.log_join(), f"{first} {second}"
+
+    def _known(self, tokens: Sequence[_Token], place: int) -> str | None:
+        """Return a word if it is known, as the context of its neighbours."""
+        found = tokens[place].lower if place < len(tokens) else ""
+        return found if found and self._model.is_known(found) else None
+
+    def _in_context(self, before: str | None, word: str, after: str | None) -> float:
+        return self.settings.language_weight * self._model.log_after(word, before) + self._next(word, after)
+
+    def _next(self, word: str, after: str | None) -> float:
+        return 0.0 if after is None else self.settings.language_weight * self._model.log_after(after, word)
+
+    # --- near words ------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _index(self) -> SymSpell:
+        import symspellpy
+
+        index = symspellpy.SymSpell(max_dictionary_edit_distance=2, prefix_length=_PREFIX)
+        for words in (english_counts().words, self.counts.words):
+            for word, count in words.items():
+                index.create_dictionary_entry(word, count)
+        return index
+
+    @functools.cached_property
+    def _near(self) -> Callable[[str, bool], list[tuple[str, float]]]:
+        """The near words of a word with ln P(word as typed | near word), remembered."""
+        return functools.lru_cache(_CACHED)(self._near_words)
+
+    def _near_words(self, word: str, known: bool) -> list[tuple[str, float]]:
+        from symspellpy import Verbosity
+
+        edits = 2 if len(word) >= self.settings.two_edits and not known else 1
+        least = self._model.log_alone(word) + self.settings.known_ratio if known else -math.inf
+        if least > _MOST_FREQUENT:
+            return []
+        found = self._index.lookup(word, Verbosity.ALL, max_edit_distance=edits)
+        shares = {each.term: self._model.log_alone(each.term) for each in found if each.distance and len(each.term) > 1}
+        near = sorted((each for each in shares if shares[each] >= least), key=shares.__getitem__, reverse=True)
+        near = near[:_CANDIDATES]
+        return [(each, self._typing.log(each, word)) for each in near]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the index of near words, which is made again."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_index", "_near")}
+
+    def record(self) -> dict[str, Any]:
+        """Return the constants and the size of the dictionary, for a result."""
+        counts = self.counts
+        sizes = {"texts": counts.texts, "words": len(counts.words), "pairs": len(counts.pairs), "total": counts.total}
+        return {"settings": asdict(self.settings), "counts": sizes}
 
 
-def spelling_correction(documents: Iterable[str]) -> Callable[[str], str]:
-    """Return a function that corrects the spelling of an English text.
-
-    Its dictionary is SymSpell's own with the words of the documents. A word with a capital is left alone, since it is
-    mostly a name; the first word of a text is corrected too, and stays capitalised.
+def spelling_correction(documents: Iterable[str]) -> SpellingCorrection:
+    """Return a function that corrects the spelling of an English text, with the words of some documents.
 
     Raises:
         UserError: symspellpy is not installed.
     """
-    dictionary = _dictionary(documents)
-
-    def corrected(match: re.Match[str]) -> str:
-        word = match[0]
-        starts_text = not match.string[: match.start()].strip()
-        if not _LETTERS.fullmatch(word) or not (word.islower() or (starts_text and word[1:].islower())):
-            return word
-        return _nearest(dictionary, word)
-
-    def correct(text: str) -> str:
-        return _WORD.sub(corrected, text)
-
-    return correct
+    return SpellingCorrection.of(documents)
 
 
-def _dictionary(documents: Iterable[str]) -> SymSpell:
-    require_symspell()
-    import symspellpy
-
-    dictionary = symspellpy.SymSpell(max_dictionary_edit_distance=EDITS)
-    if not dictionary.load_dictionary(Path(symspellpy.__file__).parent / _DICTIONARY, term_index=0, count_index=1):
-        raise UserError(f"symspellpy has no {_DICTIONARY}: install it again, pip install 'holdfast[retrieval]'")
-    words = Counter(word.lower() for text in documents for word in _WORD.findall(text) if _LETTERS.fullmatch(word))
-    for word, count in words.most_common(ADDED_WORDS):
-        dictionary.create_dictionary_entry(word, count)
-    return dictionary
+def _tokens(text: str) -> Iterator[_Token]:
+    for match in WORD.finditer(text):
+        word = match[1]
+        is_open = is_letters(word) and (word.islower() or word[1:].islower() or len(word) == 1)
+        yield _Token(word, word.lower() if is_letters(word) else "", *match.span(1), is_open)
 
 
-def _nearest(dictionary: SymSpell, word: str) -> str:
-    """Return the nearest word of the dictionary, with the capital of the word; the word itself if none is near."""
-    from symspellpy import Verbosity
-
-    found = dictionary.lookup(word.lower(), Verbosity.TOP, max_edit_distance=EDITS)
-    if not found:
-        return word
-    term = str(found[0].term)
-    return term[:1].upper() + term[1:] if word[:1].isupper() else term
+def _capitalised(word: str) -> str:
+    return word[:1].upper() + word[1:]

@@ -12,7 +12,6 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from types import FrameType
 from typing import Any, NoReturn
 
 import typer
@@ -21,31 +20,28 @@ from holdfast.cli.app import ALIVE, app
 from holdfast.cli.error_lines import complain, fail, one_line, show_traceback
 from holdfast.cli.heartbeat import Alive
 from holdfast.launch import is_first_process, require_single_process
+from holdfast.stopping import SIGNALS, StopAtOnce, Stopped
 from holdfast.terminal import standard_streams
 
 # Commands register themselves on import, and --help lists them in this order.
-from holdfast.cli import demo, audit, harden, evaluate, compare, check, report  # noqa: F401  # isort: skip
+from holdfast.cli import demo, audit, harden, distill, evaluate, compare, check, report  # noqa: F401  # isort: skip
 from holdfast.cli import train, finetune, baseline, pretrain, watch, methods  # noqa: F401  # isort: skip
 from holdfast.cli import attack, show, doctor, reproduce, space, masks, data  # noqa: F401  # isort: skip
 
 _MISTAKE, _INTERRUPTED, _PIPE_CLOSED = 2, 130, 141  # the last two are 128 + the signal number, as in shells
 _ALONE = (
-    *("audit", "baseline", "check", "compare", "demo", "finetune", "masks"),
+    *("audit", "baseline", "check", "compare", "demo", "distill", "finetune", "masks"),
     *("pretrain", "report", "reproduce", "space", "transfer"),
 )
 """Commands that write files and run as a single process."""
 _CONTINUE: dict[str, str] = {
-    **dict.fromkeys(("pretrain", "train", "finetune", "attack", "harden"), "; continue with --resume"),
+    **dict.fromkeys(
+        ("pretrain", "train", "finetune", "attack", "audit", "harden", "distill"), "; continue with --resume"
+    ),
     **dict.fromkeys(("reproduce", "demo"), "; the same command goes on from here"),
 }
-
-
-class _Stopped(KeyboardInterrupt):
-    """Raised for a termination signal other than Ctrl-C; the cleanup is the same."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
+_NEED_OUTPUT = ("attack", "audit")
+"""Commands that keep what is finished beside the file of --output, and can only then be continued."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,14 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     standard output was closed by the reader.
     """
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    stopped = "stopped" + _CONTINUE.get(words[0], "")
+    stopped = _stopped_line(words)
     with standard_streams():
         try:
             code = _invoked(words, stopped)
             sys.stdout.flush()  # here, where a closed pipe can still be handled
         except KeyboardInterrupt as stop:
             fail(stopped)
-            code = 128 + stop.number if isinstance(stop, _Stopped) else _INTERRUPTED
+            code = 128 + stop.number if isinstance(stop, Stopped) else _INTERRUPTED
             if arguments is None:
                 _leave(code)
         except BrokenPipeError:  # the reader of the output has closed it
@@ -75,6 +71,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             fail(line)
             return _MISTAKE
     return code
+
+
+def _stopped_line(words: Sequence[str]) -> str:
+    """Return the line after a stop, which says how to go on."""
+    # The file of settings may name the output, too.
+    kept = any(word.startswith(("--output", "--config")) for word in words)
+    if words[0] in _NEED_OUTPUT and not kept:
+        return "stopped; nothing was kept: with --output FILE.json a stopped run can be continued"
+    return "stopped" + _CONTINUE.get(words[0], "")
 
 
 def _invoked(words: list[str], stopped: str) -> int:
@@ -105,21 +110,10 @@ def _leave(code: int) -> NoReturn:
 @contextlib.contextmanager
 def _stopping_cleanly(alive: Alive) -> Iterator[None]:
     """Handle SIGTERM and SIGHUP like Ctrl-C, unless they have another handler already."""
-    own = os.getpid()
-
-    def stop(number: int, _: FrameType | None) -> None:
-        if os.getpid() == own:
-            alive.react()
-        elif number != signal.SIGINT:  # a process forked by a library ends without cleanup
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        raise _Stopped(number)
-
+    stop = StopAtOnce(alive.react, alive.defer)
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():  # only the main thread can set signal handlers
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in SIGNALS:
             usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
             if signal.getsignal(number) == usual:  # nohup ignores SIGHUP; a shell's background jobs ignore SIGINT
                 before[number] = signal.signal(number, stop)

@@ -64,7 +64,7 @@ OPTION_PANELS: dict[str, tuple[str, ...]] = {
     ),
     "Run": (
         *("call_batch", "config", "eval_steps", "help", "jobs", "keep_checkpoints", "plan", "precision", "processes"),
-        *("resume", "save_steps", "seed", "seeds", "side_by_side", "so_far"),
+        *("resume", "retries", "save_steps", "seed", "seeds", "side_by_side", "so_far"),
     ),
 }
 """The groups of options in the help of a verb with more than `_MOST_IN_ONE_PANEL`; the second has all others."""
@@ -138,13 +138,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON o
 DataFolder = Annotated[
     Path | None,
     typer.Option("--data", metavar="DIR", help="Folder of labelled data sets. [default: $HOLDFAST_DATA, else the hub]"),
-]
-LabelMap = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODEL=TASK,...",
-        help="The task's class for each class of the model: NEGATIVE=neg,POSITIVE=pos. [default: matched by name]",
-    ),
 ]
 
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run that is in --output.")]

@@ -41,6 +41,8 @@ def attack(settings: AttackSettings, call: Call) -> None:
     if call.as_json:
         print_json(result)
         return
+    if settings.estimate:  # the line is printed
+        return
     out = console()
     out.print(attack_table(result))
     for row in result["results"]:

@@ -13,11 +13,10 @@ from holdfast.audit.gate.gate_options import GateOptions
 from holdfast.audit.item_names import item_name
 from holdfast.audit.verdicts import VERDICTS
 from holdfast.cli.app import AUDIT
-from holdfast.cli.console import console, table, work_quietly
+from holdfast.cli.console import console, print_json, table, work_quietly
 from holdfast.cli.diff import one_line
 from holdfast.cli.gate import close_gate, gate_of
 from holdfast.cli.verbs import Call, verb
-from holdfast.model_lookup import CALL
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,10 +25,12 @@ _SHOWN = {"breaks": 3, "bends": 1}
 """Number of texts per item that may be printed, by verdict."""
 _EXAMPLES, _ROWS = 4, 22
 """Texts that are printed, and rows per side: the card fits one screen of 40 lines."""
-_BESIDE, _LONG_LINE = 110, 300
+_BESIDE, _LONG_LINE = 120, 300
 _SIDES: tuple[tuple[Literal["hold", "move"], str], ...] = (("hold", "should hold"), ("move", "should move"))
-_UNITS = {"success_rate": " %", "found": " %"}
-_METRICS = {"success_rate": "(attacked)", "found": "(found)", "different_texts": "(cosine)", "spearman": "(Spearman)"}
+_UNITS = {"success_rate": " %"}
+_METRICS = {"different_texts": "(cosine)", "spearman": "(Spearman)"}
+_FOUND = ("found@1", "found")
+"""Metrics of the column found@1: the share of changed texts, or queries, that find their own text first."""
 """Names of values that are neither stability nor P(hold edit nearer)."""
 
 
@@ -42,6 +43,7 @@ class GatedAuditSettings(GateOptions, AuditSettings):
     GatedAuditSettings,
     short_help="Report what small changes of a text do to an encoder.",
     panel=AUDIT,
+    resumes=True,
     examples="""
 holdfast audit sentence-transformers/all-MiniLM-L6-v2
 holdfast audit my-encoder --texts mine.txt --output audit.json
@@ -56,14 +58,19 @@ def audit(settings: GatedAuditSettings, call: Call) -> None:
     call.lock(settings.output)
     with work_quietly():
         gate = gate_of(settings)
-        result = run(settings, console=call.progress, command=call.command)
-    call.finish(result, settings.output, lambda: _print(result, settings.output))
+        result = run(settings, resume=call.resume, console=call.progress, command=call.command)
+    if settings.estimate:
+        if call.as_json:
+            print_json(result)
+        return
+    call.finish(result, None, lambda: _print(result, settings.output))  # it is written already
     close_gate(result, settings.output, gate, settings, call)
 
 
 def _print(result: Mapping[str, Any], output: Path | None) -> None:
     """Print the report card, lines on what is not in it, example texts of the items that fail, and advice."""
     from holdfast.audit.card import absent_by_reason, noise_line
+    from holdfast.audit.recommendation import advice
 
     out = console()
     out.print(result["model"])
@@ -81,7 +88,8 @@ def _print(result: Mapping[str, Any], output: Path | None) -> None:
         out.print(one_line(row))
     if output is not None:
         out.print(f"all texts: holdfast show {shlex.quote(str(output))}")
-    out.print(advice(result))
+    for line in advice(result):
+        out.print(line, highlight=False, markup=False, soft_wrap=True)  # a command is copied as one line
 
 
 def _short(line: str) -> str:
@@ -114,19 +122,25 @@ def _side(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
     cells = [_cells(row) for row in rows[:_ROWS]]
     for verdict in VERDICTS:
         if more := sum(row["verdict"] == verdict for row in rows[_ROWS:]):
-            cells.append([f"and {more} more", "", "", verdict])
-    return table([title, "value", "95 %", "verdict"], cells, right=["value", "95 %"])
+            cells.append([f"and {more} more", "", "", "", "", verdict])
+    names = [title, "found@1", "value", "95 %", "n", "verdict"]
+    if not any(found for _, found, *_ in cells):  # nothing is searched
+        names, cells = [name for name in names if name != "found@1"], [[name, *rest] for name, _, *rest in cells]
+    return table(names, cells, right=names[1:-1])
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
+    """Return the cells of a row: the name, found@1, the main metric, its interval, the number of texts, the verdict."""
     from holdfast.results import digits_of
 
     metrics, headline = row["metrics"], row["headline"]
     digits = digits_of(headline, 1)
     ends = [metrics.get(f"{headline}_{end}") for end in ("low", "high")]
+    found = next((f"{metrics[name]:.1f} %" for name in _FOUND if name in metrics), "")
     value = f"{metrics[headline]:.{digits}f}{_UNITS.get(headline, '')}" if headline in metrics else "-"
     interval = "" if None in ends else f"{ends[0]:.{digits}f}-{ends[1]:.{digits}f}"
-    return [f"{item_name(row)} {_METRICS.get(headline, '')}".rstrip(), value, interval, row["verdict"]]
+    name = f"{item_name(row)} {_METRICS.get(headline, '')}".rstrip()
+    return [name, found, "" if headline in _FOUND else value, interval, f"{row['n']:,}", row["verdict"]]
 
 
 def worst_examples(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -154,15 +168,3 @@ def _size(row: Mapping[str, Any]) -> tuple[float, float, int]:
     """Return the sort key: share of changed words (0 for random changes), then largest movement, then number."""
     share = len(row["changed"]) / max(1, row["words"]) if row["queries"] > 1 else 0.0
     return share, -abs(row["after"]["value"] - row["before"]["value"]), row["number"]
-
-
-def advice(result: Mapping[str, Any]) -> str:
-    """Return one line of advice on the next step."""
-    if not any(row["verdict"] in ("bends", "breaks") for row in result["results"]):
-        return "every measured item holds; next, audit the model on your own texts: --texts FILE"
-    if result["model"].startswith(CALL):
-        return (
-            "a function cannot be hardened: harden the model behind it with `holdfast harden MODEL`, and audit it again"
-        )
-    model = shlex.quote(result["model"])
-    return f"to harden it: holdfast harden {model} --corpus your-texts.txt --output hardened"

@@ -10,17 +10,28 @@ from holdfast.demo.demo_settings import DemoSettings
 
 @verb(
     DemoSettings,
-    short_help="Run every stage on the text of this Python's documentation.",
+    short_help="Harden the encoder that comes with holdfast, before and after.",
     panel=AUDIT,
-    examples="holdfast demo --output my-demo",
+    examples="""
+holdfast demo --output my-demo
+holdfast demo --methods
+""",
 )
 def demo(settings: DemoSettings, call: Call) -> None:
-    """Train on this Python's own prose, compare, attack, audit, and write the report; offline, a few minutes."""
-    from holdfast.cli.demo_summary import summary
-    from holdfast.demo.demo_run import run_demo
-
+    """Audit an encoder, harden it, audit it again, and ask it mistyped questions; offline, a few minutes."""
     with work_quietly():
-        result = run_demo(settings, call.progress)
+        if settings.methods:
+            from holdfast.cli.methods_summary import summary
+            from holdfast.demo.methods_run import run_methods_demo
+            from holdfast.demo.methods_settings import MethodsDemoSettings
+
+            chosen = MethodsDemoSettings(settings.start, settings.output, seed=settings.seed)
+            result = run_methods_demo(chosen, call.progress)
+        else:
+            from holdfast.cli.demo_summary import summary
+            from holdfast.demo.demo_run import run_demo
+
+            result = run_demo(settings, call.progress)
     if call.as_json:
         print_json(result)
         return

@@ -18,6 +18,7 @@ from holdfast.text_prompts import RolePromptOptions, prompt_protocol
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+    from holdfast.edits.noise import Noise
     from holdfast.progress import Stage
 
 
@@ -32,7 +33,8 @@ class EvaluateSettings(RolePromptOptions):
             a folder in BEIR's layout) or retrieval:NAME (a folder in --data).
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
         systems: For retrieval, rows beside the encoder's, joined by commas: bm25; spelling (the encoder on corrected
-            queries); bm25+spelling; None: none.
+            queries); bm25+spelling; spelling=DIR corrects with the step in a folder, not the documents' words; None:
+            none.
         index: For retrieval, the encoder of the documents: MODEL encodes the queries only; None: MODEL.
         qrels: For retrieval, the split of relevant documents; None: test, or the only one.
         precision: fp32 or bf16.
@@ -41,6 +43,8 @@ class EvaluateSettings(RolePromptOptions):
         noise: Measure the tasks in noise, too: typing, speech, ocr, accents, case.lower (upper, title, sentence),
             whitespace, full-stop or typos (synthetic), joined by commas; KIND=STRENGTH sets the share of words changed.
             It changes the second sentences of pairs, the test texts of transfer tasks and the queries of retrieval.
+        misspellings: Known misspellings of words for the noise typing: lines WORD, tab, MISSPELLING MISSPELLING ..., or
+            MISSPELLING->WORD.
         output: Write the result to this file.
     """
 
@@ -54,6 +58,7 @@ class EvaluateSettings(RolePromptOptions):
     text: Literal["raw", "senteval"] = "raw"
     pooling: str | None = None
     noise: Annotated[str | None, Spelling(metavar="KIND[=X],...")] = None
+    misspellings: Annotated[Path | None, Spelling(metavar="FILE")] = None
     output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None
 
 
@@ -71,7 +76,6 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
     """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, space, retrieval."""
     from holdfast.baselines.retrieval_baselines import retrieval_systems
     from holdfast.distributed import own_device, process_group
-    from holdfast.edits.noise import Noise
     from holdfast.evaluation.evaluation_result import evaluation, evaluation_options
     from holdfast.evaluation.evaluation_run import evaluate_tasks, task_names
     from holdfast.evaluation.retrieval import RetrievalOptions, is_retrieval
@@ -84,7 +88,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
     measures_retrieval = any(map(is_retrieval, names))
     _check_retrieval_options(settings, measures_retrieval)
     systems = retrieval_systems(settings.systems or "")
-    noises = Noise.parse(settings.noise) if settings.noise is not None else []
+    noises = _noises(settings)
     call.lock(settings.output)
     with work_quietly(), process_group():
         folder = resolve_model(settings.model)
@@ -130,6 +134,17 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
         if settings.index is not None:
             result["protocol"]["index"] = {**_index_identity(settings.index), **prompt_protocol(index)}
     call.finish(result, settings.output, lambda: _show(settings.model, rows))
+
+
+def _noises(settings: EvaluateSettings) -> list[Noise]:
+    """Return the noise of the settings, with its misspellings."""
+    from holdfast.edits.misspellings import read_misspellings
+    from holdfast.edits.noise import Noise
+
+    misspellings = read_misspellings(settings.misspellings) if settings.misspellings is not None else None
+    if misspellings is not None and settings.noise is None:
+        raise UserError("--misspellings is for the noise typing: add --noise typing")
+    return Noise.parse(settings.noise, misspellings=misspellings) if settings.noise is not None else []
 
 
 def _check_retrieval_options(settings: EvaluateSettings, measures_retrieval: bool) -> None:

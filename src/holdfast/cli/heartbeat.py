@@ -49,6 +49,7 @@ class Alive:
         self.reporter: Reporter | None = None
         self.stopping: tuple[int, ...] = ()
         self._reacted: float | None = None
+        self._deferred = False
         self._began = self._last_line = time.monotonic()
         self._process = os.getpid()
         self._wakes, self._wake = -1, -1
@@ -56,6 +57,10 @@ class Alive:
     def react(self) -> None:
         """Record that the main thread has received a signal and stops by itself."""
         self._reacted = time.monotonic()
+
+    def defer(self, deferred: bool) -> None:
+        """Let the next signal wait for the end of a step, however long that takes; False: no longer."""
+        self._deferred = deferred
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -94,7 +99,11 @@ class Alive:
                 numbers = os.read(self._wakes, 64)
                 if b"\0" in numbers:
                     return
-                if stopping := [number for number in numbers if number in self.stopping]:
+                stopping = [number for number in numbers if number in self.stopping]
+                if self._deferred and stopping:
+                    self._deferred = False
+                    stopping = stopping[1:]
+                if stopping:
                     signalled = (stopping[0], before, time.monotonic())
             if signalled is not None and time.monotonic() - signalled[2] >= _PATIENCE:
                 # On a busy machine the main thread may have reacted before this thread read the signal.

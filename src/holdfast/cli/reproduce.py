@@ -19,7 +19,7 @@ from holdfast.experiments.reproduce_settings import ReproduceSettings
     panel=STUDY,
     examples="""
 holdfast reproduce list
-holdfast reproduce all --scale smoke --model bundled --corpus mine.txt --resources light
+holdfast reproduce all --scale smoke --model bundled-mlm --corpus mine.txt --resources light
 holdfast reproduce adcl/table1 --scale small --model my-lm --resources light --masked-lm my-lm --only AG
 holdfast reproduce adcl/table2 --scale small --model my-lm --corpus wiki --against pre-training=NP
 holdfast reproduce my-table.yaml --scale small --model my-lm --corpus wiki --seeds 3 --output runs/tables
@@ -81,7 +81,7 @@ def _make(every: list[ReproduceSettings], call: Call) -> None:
 def _print_plan(tables: list[ReproduceSettings], *, as_json: bool) -> None:
     """Print the number of cells by kind, and the time left as estimated from finished cells."""
     from holdfast.experiments.plan import plan
-    from holdfast.runs.run_status import duration
+    from holdfast.progress import duration
 
     with work_quietly():
         planned = plan(tables)

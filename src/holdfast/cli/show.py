@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.app import ATTACK, AsJson, LabelMap, app
-from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
+from holdfast.cli.app import ATTACK, AsJson, app
+from holdfast.cli.console import console, print_json, table, work_quietly
 from holdfast.cli.diff import marked
 from holdfast.cli.error_lines import warn_changed
+from holdfast.cli.verbs import Call, verb
 from holdfast.errors import one_of
-from holdfast.files import output_lock
+from holdfast.files import expanded
 from holdfast.number_ranges import in_range
+from holdfast.settings import Spelling
 from holdfast.text_prompts import PromptOptions
 
 
@@ -55,57 +59,69 @@ def show(
         out.print(f"no example with the outcome {outcome}")
 
 
-@app.command(
+def _label_map(text: str) -> dict[str, str]:
+    from holdfast.data.labels import parse_label_map
+
+    return parse_label_map(text)
+
+
+@dataclass(frozen=True)
+class TransferSettings(PromptOptions):
+    """Settings of a transfer of attacks.
+
+    Attributes:
+        results: Results of attack on one task.
+        models: Classifiers to try the texts on, joined by commas; None: those attacked.
+        recipe: Use only the texts of this recipe; None: of all recipes.
+        label_map: The task's class for each class of the model: NEGATIVE=neg,POSITIVE=pos; None: matched by name.
+        output: Write the result to this file.
+        prompt: On a frozen encoder: put this text before every text.
+        prompt_name: On a frozen encoder: put its prompt of this name before them.
+        no_prompt: On a frozen encoder: put no prompt before the texts.
+    """
+
+    results: Annotated[tuple[str, ...], Spelling(argument=True, repeated=True, metavar="RESULT.json...")]
+    models: str | None = None
+    recipe: str | None = None
+    label_map: Annotated[Mapping[str, str] | None, Spelling(metavar="MODEL=TASK,...", parse=_label_map)] = None
+    output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None
+
+
+@verb(
+    TransferSettings,
     short_help="Try the adversarial texts of one classifier on others.",
-    rich_help_panel=ATTACK,
-    epilog="\b\nExample:\n  holdfast transfer a.json b.json --models runs/a,runs/b --output transfer.json",
+    panel=ATTACK,
+    examples="""
+holdfast transfer a.json b.json --models runs/a,runs/b --output transfer.json
+""",
 )
-def transfer(
-    ctx: typer.Context,
-    results: Annotated[list[Path], typer.Argument(metavar="RESULT.json...", help="Results of attack on one task.")],
-    models: Annotated[
-        str | None, typer.Option(help="Classifiers to try the texts on, joined by commas. [default: those attacked]")
-    ] = None,
-    recipe: Annotated[
-        str | None, typer.Option(help="Print only the texts of this recipe. [default: of all recipes]")
-    ] = None,
-    label_map: LabelMap = None,
-    prompt: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="On a frozen encoder: put this text before every text.")
-    ] = None,
-    prompt_name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="On a frozen encoder: put its prompt of this name before them.")
-    ] = None,
-    no_prompt: Annotated[
-        bool, typer.Option("--no-prompt", help="On a frozen encoder: put no prompt before the texts.")
-    ] = False,
-    output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the result to this file.")] = None,
-    as_json: AsJson = False,
-) -> None:
+def transfer(settings: TransferSettings, call: Call) -> None:
     """Measure how often adversarial texts for one classifier deceive another (ADCL, Table 3)."""
     from holdfast.attacks.transfer import transferability
-    from holdfast.data.labels import parse_label_map
-    from holdfast.report.tables import transfer_matrix
-    from holdfast.results import changed_files, write_result
+    from holdfast.results import changed_files
 
-    ctx.with_resource(output_lock(output))
+    call.lock(settings.output)
+    results = [expanded(path) for path in settings.results]
     warn_changed(changed_files(results))
-    names = [name.strip() for name in models.split(",") if name.strip()] if models is not None else None
+    models = settings.models
     with work_quietly():
         result = transferability(
             results,
-            models=names,
-            recipe=recipe,
-            label_map=None if label_map is None else parse_label_map(label_map),
-            prompts=PromptOptions(prompt=prompt, prompt_name=prompt_name, no_prompt=no_prompt),
-            console=progress_console(ctx, as_json),
-            command=ctx.obj,
+            models=None if models is None else [name.strip() for name in models.split(",") if name.strip()],
+            recipe=settings.recipe,
+            label_map=settings.label_map,
+            prompts=PromptOptions(
+                prompt=settings.prompt, prompt_name=settings.prompt_name, no_prompt=settings.no_prompt
+            ),
+            console=call.progress,
+            command=call.command,
         )
-    if output is not None:
-        write_result(output, result)
-    if as_json:
-        print_json(result)
-        return
+    call.finish(result, settings.output, lambda: _print_rates(result))
+
+
+def _print_rates(result: Mapping[str, Any]) -> None:
+    from holdfast.report.tables import transfer_matrix
+
     columns, matrix = transfer_matrix(result["results"])
     rows = [[name, *(f"{rates[c]:.1f}" if c in rates else "-" for c in columns)] for name, rates in matrix]
     console().print(

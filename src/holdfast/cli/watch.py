@@ -151,7 +151,7 @@ def panel(standing: Standing) -> Panel:
 
 
 def _progress(standing: Standing) -> str:
-    from holdfast.runs.run_status import duration
+    from holdfast.progress import duration
 
     if not standing.step and not standing.steps:
         return ""

@@ -1,149 +1,226 @@
-"""The demo, offline: training on this Python's prose, comparison before and after, attacks, audits and a report.
+"""The demo, offline: the card of an encoder, its hardening, the card again, and mistyped questions before and after.
 
-The results are shown whether they are good or bad. Every stage leaves ordinary runs and results in the demo's folder,
-and a demo that was stopped can be resumed.
+What is measured is shown whether it is good or bad, and each row says whether it improved, and if not, why not. The
+hardening is an ordinary run in the demo's folder, and a demo that was stopped can be resumed.
 """
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.audit.card import column_of
+from holdfast.audit.item_names import item_name
 from holdfast.data.python_prose import load_python_prose
-from holdfast.demo import demo_stages
-from holdfast.demo.demo_folder import prepare, refuse_finished
-from holdfast.demo.demo_settings import BEFORE, CLASSIFIERS, METHODS, REPORT_FILE, RESULT_FILE, DemoSettings
-from holdfast.demo.probe import Probe
-from holdfast.demo.reload import reload_differences
+from holdfast.demo.before_and_after import KEPT, card_row, meaning_row, retrieval_row
+from holdfast.demo.demo_clock import DemoClock
+from holdfast.demo.demo_folder import REPORT_FILE, RESULT_FILE, lines_of, prepare, refuse_finished
+from holdfast.demo.demo_settings import CORPUS_FILE, HARDENED, QUESTIONS_FILE, TEXTS_FILE, DemoSettings
+from holdfast.demo.demo_texts import audited_texts, load_changed_meanings, load_town, training_corpus
+from holdfast.demo.retrieval_probe import CLEAN, Found, RetrievalProbe
+from holdfast.encoding import encode_sentences
+from holdfast.errors import UserError
 from holdfast.files import exclusive
 from holdfast.model_lookup import model_identity, resolve_model
-from holdfast.progress import stage
-from holdfast.results import new_result, write_result
+from holdfast.models import load_sentence_transformer
+from holdfast.results import new_result, read_result, write_result
 from holdfast.runs.run_folder import alone
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from pathlib import Path
 
-Results = dict[str, dict[str, Any]]
-"""The results of a stage by the name of their encoder or classifier."""
+    from rich.console import Console
+    from sentence_transformers import SentenceTransformer
+
+Nearer = npt.NDArray[np.bool_]
+_TRAIN_RESULT = "results.json"
 
 
 @exclusive(lambda settings: alone(settings.output))
 def run_demo(settings: DemoSettings, console: Console | None = None) -> dict[str, Any]:
     """Run the demo and return its result, also written to ``OUTPUT/demo.json`` with a report in ``OUTPUT/report.html``.
 
+    Returns:
+        A result of kind "demo". ``retrieval`` has rows ``{queries, n, before, after, difference, low, high, remark}``
+        in recall@1, %; ``card`` rows of both sides of the report card, ``{side, item, metric, n, before, after,
+        remark}``; ``examples`` the texts that broke and hold now; ``audits`` the verdicts of both audits; ``timing``
+        the seconds of each stage.
+
     Raises:
-        UserError: the model is not available, the folder holds something else or a finished demo, or this Python has
-            too little prose.
+        UserError: the model is not available or is no encoder, the folder holds something else or a finished demo, or
+            this Python has too little prose.
     """
     from rich.console import Console
 
     console = console or Console(quiet=True)
-    began = time.monotonic()
-    refuse_finished(settings)
-    base = resolve_model(settings.model)
-    corpus = list(settings.corpus) if settings.corpus is not None else load_python_prose()
-    prepare(settings, corpus, model_identity(base)["model_sha256"])
-    settings = replace(settings, corpus=corpus)
-    stage = demo_stages.DemoStage(settings, base, console, _command(settings))
-    probe, clock = Probe.make(settings.seed), _Clock(console)
-    console.print(f"{len(corpus):,} sentences of this Python's documentation and docstrings", highlight=False)
-    similarity = _encoders(stage, probe, clock)
-    with clock.stage("reload", "reloading the encoders in a Python without holdfast"):
-        reloaded = reload_differences([settings.file(method) for method in METHODS], probe.sentences)
-    attacks = _classifiers(stage, similarity, clock)
-    audits = {}
-    for name in (BEFORE, METHODS[-1]):
-        with clock.stage(f"audit_{name}", f"auditing {settings.encoder(name)}"):
-            audits[name] = demo_stages.audit_encoder(stage, name)
-    result = _result(stage, similarity, attacks, audits, reloaded)
-    result["timing"] = {"demo_seconds": time.monotonic() - began, **clock.seconds}
+    clock = DemoClock(console)
+    refuse_finished(settings.output)
+    base = _encoder_folder(settings.start)
+    prose = list(settings.prose) if settings.prose is not None else load_python_prose()
+    corpus = training_corpus(prose, settings.seed)
+    town = load_town()
+    files = {CORPUS_FILE: corpus, QUESTIONS_FILE: town.training, TEXTS_FILE: audited_texts()}
+    lines = {name: lines_of(texts) for name, texts in files.items()}
+    prepare(settings.output, settings.record, model_identity(base)["model_sha256"], lines)
+    probe = RetrievalProbe.make(town, settings.seed)
+    with clock.stage("retrieval_before", f"asking {settings.start} {len(probe.gold)} questions, clean and mistyped"):
+        original = load_sentence_transformer(settings.start)
+        index = probe.index(original)
+        found, nearer = [probe.find(original, index)], [other_wording_nearer(original)]
+    console.print(_recalls(probe, found[0]), highlight=False, markup=False)
+    message = f"hardening: {settings.steps} steps of {settings.batch_size} of {len(corpus):,} texts, and the card"
+    with clock.stage("harden", message):
+        hardened = harden_encoder(settings, console)
+    with clock.stage("retrieval_after", "asking the hardened encoder"):
+        model = load_sentence_transformer(str(settings.file(HARDENED)))
+        found.append(probe.find(model, index))  # in the index of the original
+        nearer.append(other_wording_nearer(model))
+    result = _result(settings, base, len(corpus), probe, (found[0], found[1]), (nearer[0], nearer[1]), hardened)
+    result["timing"] = clock.record() | hardened["timing"]
     write_result(settings.file(RESULT_FILE), result)
     with clock.stage("report", "writing the report"):
-        demo_stages.write_demo_report(stage, settings.file(REPORT_FILE))
+        write_demo_report(settings)
     return result
 
 
-def _command(settings: DemoSettings) -> tuple[str, ...]:
-    return ("holdfast", "demo", "--model", settings.model, "--output", str(settings.output))
+def harden_encoder(settings: DemoSettings, console: Console) -> dict[str, Any]:
+    """Harden the encoder in the folder of the demo, or take the finished hardening of a stopped demo."""
+    from holdfast.hardening import HardenSettings, harden
+
+    chosen = HardenSettings(
+        model=settings.start,
+        corpus=str(settings.file(CORPUS_FILE)),
+        queries=str(settings.file(QUESTIONS_FILE)),
+        output=settings.file(HARDENED),
+        noise="typing",  # the noise that is measured here, and one that needs no further library
+        synonyms="none",
+        data=settings.output,  # not the user's data sets, so that the measurements do not depend on them
+        max_steps=settings.steps,
+        batch_size=settings.batch_size,
+        seed=settings.seed,
+        texts=str(settings.file(TEXTS_FILE)),
+        examples=settings.audited,
+    )
+    return harden(chosen, resume=True, console=console, command=_command(settings))
 
 
-def _encoders(stage: demo_stages.DemoStage, probe: Probe, clock: _Clock) -> Results:
-    """Train each encoder; measure these and the original model."""
-    settings = stage.settings
-    with clock.stage(f"measure_{BEFORE}", f"measuring {settings.model} before training"):
-        results = {BEFORE: demo_stages.measure_encoder(stage, BEFORE, probe)}
-    for method in METHODS:
-        message = f"training {method}: {settings.steps} steps of {settings.batch_size} sentences"
-        with clock.stage(f"train_{method}", message):
-            demo_stages.train_encoder(stage, method)
-        with clock.stage(f"measure_{method}", f"measuring {method}"):
-            results[method] = demo_stages.measure_encoder(stage, method, probe)
-    return results
+def other_wording_nearer(model: SentenceTransformer) -> Nearer:
+    """Return, for each text with a changed meaning, whether another wording is nearer than the other meaning: (n,)."""
+    texts = load_changed_meanings()
+    columns = [encode_sentences(model, [getattr(each, name) for each in texts]) for name in ("text", "same", "other")]
+    clean, same, other = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in columns)
+    nearer: Nearer = (clean * same).sum(axis=1) > (clean * other).sum(axis=1)
+    return nearer
 
 
-def _classifiers(stage: demo_stages.DemoStage, similarity: Results, clock: _Clock) -> Results:
-    """Fine-tune each classifier and attack it, with the same judge of similarity for all."""
-    judge = demo_stages.similarity_judge(stage.settings, similarity[METHODS[0]])
-    results = {}
-    for name, encoder in CLASSIFIERS.items():
-        with clock.stage(f"finetune_{name}", f"fine-tuning a classifier from {stage.settings.encoder(encoder)}"):
-            demo_stages.train_classifier(stage, name)
-        with clock.stage(f"attack_{name}", f"attacking it: {', '.join(stage.recipes)}"):
-            results[name] = demo_stages.attack_classifier(stage, name, judge)
-    return results
+def write_demo_report(settings: DemoSettings) -> None:
+    """Write the report. It is written last, so its presence shows that the demo is finished."""
+    from holdfast.report import write_report
+
+    results = [settings.file(RESULT_FILE), settings.file(HARDENED) / _TRAIN_RESULT]
+    write_report([str(path) for path in results], settings.file(REPORT_FILE), title="The holdfast demo")
 
 
-class _Clock:
-    """Clock that announces each stage and records ``NAME_seconds``, and ``NAME_cpu_seconds`` of this process."""
+def _encoder_folder(spec: str) -> Path:
+    folder = resolve_model(spec)
+    if not (folder / "modules.json").is_file():
+        raise UserError(
+            f"{spec} is a masked language model, not an encoder in use: name an encoder with --model, or see how the "
+            f"methods make one of it: holdfast demo --methods --model {spec}"
+        )
+    return folder
 
-    def __init__(self, console: Console) -> None:
-        self.seconds: dict[str, float] = {}
-        self._console = console
 
-    @contextlib.contextmanager
-    def stage(self, name: str, message: str) -> Iterator[None]:
-        wall, cpu = time.monotonic(), time.process_time()
-        with stage(self._console, message):
-            yield
-        self.seconds[f"{name}_seconds"] = time.monotonic() - wall
-        self.seconds[f"{name}_cpu_seconds"] = time.process_time() - cpu
+def _command(settings: DemoSettings) -> list[str]:
+    return ["holdfast", "demo", "--model", settings.start, "--output", str(settings.output)]
+
+
+def _recalls(probe: RetrievalProbe, found: Found) -> str:
+    values = [f"{name} {100 * probe.recall(found, name).mean():.1f} %" for name in probe.asked]
+    return f"passages at the first place: {', '.join(values)}"
+
+
+# --- the result --------------------------------------------------------------------------------------------------
 
 
 def _result(
-    stage: demo_stages.DemoStage, similarity: Results, attacks: Results, audits: Results, reloaded: dict[str, float]
+    settings: DemoSettings,
+    base: Path,
+    sentences: int,
+    probe: RetrievalProbe,
+    found: tuple[Found, Found],
+    nearer: tuple[Nearer, Nearer],
+    hardened: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Build one result of all measurements of the demo; each part also has its own file."""
-    settings = stage.settings
-    assert settings.corpus is not None
-    rows = [{"model": name, **row} for name, result in similarity.items() for row in result["results"]]
+    """Build one result of all measurements of the demo; the hardening and its audits have their own files."""
+    retrieval = [
+        retrieval_row(
+            name,
+            (probe.recall(found[0], name), probe.recall(found[1], name)),
+            clean=name == CLEAN,
+            copies=len(copies),
+            seed=settings.seed,
+        )
+        for name, copies in probe.asked.items()
+    ]
+    audits = [read_result(settings.file(HARDENED) / name) for name in hardened["protocol"]["audits"]]
+    card = _card(hardened, audits[0], nearer, settings.seed)
+    if kept := kept_original(settings, hardened):
+        for row in (*retrieval, *card):
+            row["remark"] = KEPT
+    examples, counts = probe.examples(*found)
     result = new_result(
         "demo",
-        command=stage.command,
-        model=settings.model,
-        path=stage.base,
+        command=_command(settings),
+        model=settings.start,
+        path=base,
         protocol={
-            "methods": list(METHODS),
             "steps": settings.steps,
             "batch_size": settings.batch_size,
-            "hyper_parameters": "the methods' own defaults; nothing was tuned on these measurements",
-            "corpus": {"source": "prose of this Python installation", "sentences": len(settings.corpus)},
-            "pairs": "written and graded by holdfast's authors; not a benchmark",
-            "recipes": list(stage.recipes),
+            "corpus": {"source": "the demo's own texts and prose of this Python installation", "sentences": sentences},
+            "texts": "written by holdfast's authors; not a benchmark",
+            "index": "the passages' vectors of the original encoder, before and after",
         },
         seed=settings.seed,
-        results=rows,
+        results=[_numbers("demo-retrieval", row["queries"], row) for row in retrieval]
+        + [_numbers("demo-card", row["item"], row) for row in card],
     )
-    result["output"] = str(settings.output)
-    result["report"] = str(settings.file(REPORT_FILE))
-    result["reload_max_difference"] = reloaded
-    result["attacks"] = [
-        {"classifier": name, "from": CLASSIFIERS[name], "recipe": row["recipe"], "n": row["n"], **row["metrics"]}
-        for name, attacked in attacks.items()
-        for row in attacked["results"]
-    ]
-    result["audits"] = {name: [row["verdict"] for row in audit["results"]] for name, audit in audits.items()}
+    result |= {"output": str(settings.output), "report": str(settings.file(REPORT_FILE))}
+    result |= {"hardened": str(settings.file(HARDENED)), "kept_original": kept}
+    result |= {"retrieval": retrieval, "card": card, "examples": examples, "copies": counts}
+    result["audits"] = {
+        name: [row["verdict"] for row in audit["results"]]
+        for name, audit in zip(("before", "after"), audits, strict=True)
+    }
     return result
+
+
+def _card(
+    hardened: Mapping[str, Any], audit: Mapping[str, Any], nearer: tuple[Nearer, Nearer], seed: int
+) -> list[dict[str, Any]]:
+    """Return the rows of both sides: the items of the audit, and the texts with a changed meaning."""
+    sides = {(row["task"], row["split"]): column_of(row) for row in audit["results"]}
+    rows = [
+        card_row(row, sides[row["task"], row["split"]], item_name(row))
+        for row in hardened["results"]
+        if (row["task"], row["split"]) in sides and row["task"] != "audit-vectors"
+    ]
+    kinds = np.array([each.kind for each in load_changed_meanings()])
+    for kind in ("meaning", *dict.fromkeys(kinds.tolist())):
+        own = np.ones(len(kinds), bool) if kind == "meaning" else kinds == kind
+        rows.append(meaning_row(f"written {kind}", (nearer[0][own], nearer[1][own]), seed=seed))
+    return rows
+
+
+def _numbers(task: str, split: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("before", "after", "difference", "low", "high")
+    return {"task": task, "split": split, "n": row["n"], "metrics": {name: row[name] for name in names if name in row}}
+
+
+def kept_original(settings: DemoSettings, hardened: Mapping[str, Any]) -> bool:
+    """Return True if the hardening chose step 0, the original, because no later step was worth its cost."""
+    selected = hardened.get("selected") or read_result(settings.file(HARDENED) / _TRAIN_RESULT).get("selected")
+    return isinstance(selected, Mapping) and selected.get("step") == 0

@@ -1,25 +1,16 @@
-"""The settings of a demo, and the files of its folder.
-
-Nothing was tuned on the demo's measurements: the methods have their own defaults (the papers' hyper-parameters), and
-the sizes are chosen for a few minutes on two cores.
-"""
+"""The settings of the demo, and the files of its folder."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from holdfast.model_lookup import BUNDLED_MODEL
+from holdfast.model_lookup import BUNDLED_ENCODER, BUNDLED_MLM
 from holdfast.settings import PYTHON_ONLY, Folder
 
-METHODS = ("simcse", "robustembed")
-"""The trained methods: the plain contrastive baseline, and contrastive training with adversarial positives."""
-BEFORE = "before"
-"""The name of the original model, beside those of the methods."""
-CLASSIFIERS = {"classifier": BEFORE, "classifier-robustembed": "robustembed"}
-"""The classifiers' folders, and the encoder that each one is fine-tuned from."""
+CORPUS_FILE, QUESTIONS_FILE, TEXTS_FILE, HARDENED = "corpus.txt", "questions.txt", "texts.txt", "hardened"
 
 
 @dataclass(frozen=True)
@@ -27,60 +18,39 @@ class DemoSettings:
     """Settings of a demo.
 
     Attributes:
-        model: Masked LM or encoder to start from.
+        model: Encoder to harden, or the masked LM or encoder that --methods starts from; None: bundled, with --methods
+            bundled-mlm.
         output: New folder for everything that the demo makes, or that of a stopped demo.
-        corpus: Training sentences of the encoders; None: the prose of this Python installation.
-        steps: Optimiser steps of each encoder.
+        methods: Show the methods of the papers instead: SimCSE and RobustEmbed from a masked LM, and classifiers under
+            attack.
+        prose: Sentences of the training corpus, beside the demo's own texts; None: the prose of this Python
+            installation.
+        steps: Optimiser steps of the hardening.
         batch_size: Sentences per step.
-        epochs: Passes of each classifier over its sentences.
-        learning_rate: Learning rate of the classifiers; a small model with a new head needs a higher one.
-        attacked: Sentences of the test split that each recipe attacks.
-        audited: Sentences that the audit attacks.
+        audited: Texts that the audits attack.
         seed: Random seed of all draws.
     """
 
-    model: str = BUNDLED_MODEL
+    model: str | None = None
     output: Folder = Path("holdfast-demo")
-    corpus: Annotated[Sequence[str] | None, PYTHON_ONLY] = None
-    steps: Annotated[int, PYTHON_ONLY] = 60
-    batch_size: Annotated[int, PYTHON_ONLY] = 64
-    epochs: Annotated[float, PYTHON_ONLY] = 6.0
-    learning_rate: Annotated[float, PYTHON_ONLY] = 1e-4
-    attacked: Annotated[int, PYTHON_ONLY] = 60
-    audited: Annotated[int, PYTHON_ONLY] = 20
+    methods: bool = False
+    prose: Annotated[Sequence[str] | None, PYTHON_ONLY] = None
+    steps: Annotated[int, PYTHON_ONLY] = 200
+    batch_size: Annotated[int, PYTHON_ONLY] = 48
+    audited: Annotated[int, PYTHON_ONLY] = 40
     seed: Annotated[int, PYTHON_ONLY] = 42
+
+    @property
+    def start(self) -> str:
+        """The model to start from."""
+        return self.model or (BUNDLED_MLM if self.methods else BUNDLED_ENCODER)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The settings that must be the same for a resumed demo."""
+        names = ("methods", "steps", "batch_size", "audited", "seed")
+        return {name: getattr(self, name) for name in names}
 
     def file(self, name: str) -> Path:
         """Return the path of a file or folder of the demo."""
         return self.output / name
-
-    def similarity_file(self, name: str) -> Path:
-        """Return the file of an encoder's measurements (of a method or `BEFORE`)."""
-        return self.file(f"similarity-{name}.json")
-
-    def attack_file(self, classifier: str) -> Path:
-        """Return the file of a classifier's attack."""
-        return self.file(f"attack-{classifier}.json")
-
-    def audit_file(self, name: str) -> Path:
-        """Return the file of an encoder's report card."""
-        return self.file(f"audit-{name}.json")
-
-    def encoder(self, name: str) -> str:
-        """Return a method's model, or the original one, as an argument for `holdfast.model_lookup.resolve_model`."""
-        return self.model if name == BEFORE else str(self.file(name))
-
-    @property
-    def results(self) -> list[Path]:
-        """The result files of the report, in its order."""
-        return [
-            *(self.similarity_file(name) for name in (BEFORE, *METHODS)),
-            *(self.file(name) / "results.json" for name in (*METHODS, *CLASSIFIERS)),
-            *(self.attack_file(name) for name in CLASSIFIERS),
-            *(self.audit_file(name) for name in (BEFORE, METHODS[-1])),
-            self.file(RESULT_FILE),
-        ]
-
-
-CORPUS_FILE, PAIRS_FILE, TASK_FOLDER = "python-prose.txt", "sentences.txt", "sentiment"
-RECORD_FILE, RESULT_FILE, REPORT_FILE = "demo-run.json", "demo.json", "report.html"

@@ -10,6 +10,7 @@ from holdfast.edits.edit import Edit, Side
 from holdfast.edits.evasion import evasion_edits
 from holdfast.edits.grammatical_edits import grammatical_edits
 from holdfast.edits.lexical_edits import lexical_edits
+from holdfast.edits.misspellings import Misspellings
 from holdfast.edits.noise import NOISE, noise_edits
 from holdfast.edits.tagging import Tagger
 from holdfast.edits.wordnet import WordNet
@@ -92,13 +93,18 @@ def edit_table(builders: Mapping[str, Builder]) -> EditTable:
     return EditTable(tuple(edits), missing)
 
 
-def noise_builders() -> dict[str, Builder]:
+def noise_builders(misspellings: Misspellings | None = None) -> dict[str, Builder]:
     """Return the builders of noise and evasion, which need no resources but libraries, by name."""
-    return {**{kind: functools.partial(noise_edits, (kind,)) for kind in NOISE}, "evasion": evasion_edits}
+    noise = {kind: functools.partial(noise_edits, (kind,), misspellings=misspellings) for kind in NOISE}
+    return {**noise, "evasion": evasion_edits}
 
 
 def family_builders(
-    *, tagger: Callable[[], Tagger], wordnet: Callable[[], WordNet | None], texts: Sequence[str]
+    *,
+    tagger: Callable[[], Tagger],
+    wordnet: Callable[[], WordNet | None],
+    texts: Sequence[str],
+    misspellings: Misspellings | None = None,
 ) -> dict[str, Builder]:
     """Return the builders of all families, by name.
 
@@ -106,9 +112,10 @@ def family_builders(
         tagger: returns the part-of-speech tagger, or raises a `UserError` that says what to install.
         wordnet: returns WordNet, or None if it is not at hand.
         texts: the texts of the user, from which names and nouns are taken.
+        misspellings: known misspellings of words, from which the noise "typing" draws.
     """
     return {
-        **noise_builders(),
+        **noise_builders(misspellings),
         "grammar": lambda: grammatical_edits(tagger()),
         "words": lambda: lexical_edits(texts, tagger(), wordnet()),
     }

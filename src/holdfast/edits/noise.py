@@ -9,6 +9,7 @@ from typing import NamedTuple
 from holdfast.edits.accents_edit import Accents
 from holdfast.edits.case_edits import FullStop, LowerCase, SentenceCase, TitleCase, UpperCase
 from holdfast.edits.edit import Edit
+from holdfast.edits.misspellings import Misspellings
 from holdfast.edits.ocr_edit import OCR
 from holdfast.edits.speech_edit import Speech
 from holdfast.edits.synthetic_typos_edit import SyntheticTypos
@@ -42,40 +43,58 @@ NOISE: Mapping[str, NoiseKind] = {
 """All kinds of noise, by the names of their Edits."""
 
 
-def noise_edits(kinds: Iterable[str] = tuple(NOISE)) -> tuple[Edit, ...]:
+def noise_edits(kinds: Iterable[str] = tuple(NOISE), *, misspellings: Misspellings | None = None) -> tuple[Edit, ...]:
     """Return the Edits of some kinds of noise, of all by default.
+
+    Args:
+        kinds: names from `NOISE`.
+        misspellings: known misspellings of words, from which "typing" draws.
 
     Raises:
         UserError: a kind is unknown, or a library that it needs is not installed ("speech").
     """
-    return tuple(NOISE[one_of("noise", kind, tuple(NOISE))].make() for kind in kinds)
+    return tuple(_noise_edit(one_of("noise", kind, tuple(NOISE)), misspellings) for kind in kinds)
+
+
+def _noise_edit(kind: str, misspellings: Misspellings | None) -> Edit:
+    if kind == PeoplesTyping.NAME and misspellings is not None:
+        return PeoplesTyping(misspellings=misspellings)
+    return NOISE[kind].make()
 
 
 class Noise(NamedTuple):
-    """A kind of noise and its strength, the share of words to change; ``str`` gives it as ``--noise`` takes it."""
+    """A kind of noise and its strength, the share of words to change; ``str`` gives it as ``--noise`` takes it.
+
+    ``misspellings`` are known misspellings of words, from which the noise "typing" draws.
+    """
 
     kind: str
     strength: float
+    misspellings: Misspellings | None = None
 
     def __str__(self) -> str:
         return f"{self.kind}={self.strength:g}"
 
     @classmethod
-    def parse(cls, text: str, where: str = "--noise") -> list[Noise]:
+    def parse(cls, text: str, where: str = "--noise", misspellings: Misspellings | None = None) -> list[Noise]:
         """Read ``KIND[=STRENGTH][,KIND...]``; without a strength the kind's usual one.
 
         Raises:
-            UserError: a kind is unknown or given twice, a strength is not above 0 and at most 1, or there is no kind.
+            UserError: a kind is unknown or given twice, a strength is not above 0 and at most 1, there is no kind, or
+                there are misspellings and no noise "typing".
         """
         found: list[Noise] = []
         for part in (part.strip() for part in text.split(",") if part.strip()):
             name, sign, value = part.partition("=")
             kind = one_of(where, name.strip(), tuple(NOISE))
-            found.append(cls(kind, _strength(value, f"{where} {part}") if sign else NOISE[kind].strength))
+            strength = _strength(value, f"{where} {part}") if sign else NOISE[kind].strength
+            found.append(cls(kind, strength, misspellings if kind == PeoplesTyping.NAME else None))
         if not found:
             raise UserError(f"{where} names no noise: give some of {', '.join(NOISE)}")
         if len({noise.kind for noise in found}) < len(found):
             raise UserError(f"{where} {text}: a kind is given twice")
+        if misspellings is not None and not any(noise.misspellings for noise in found):
+            raise UserError(f"--misspellings is for the noise {PeoplesTyping.NAME}: add it to {where} {text}")
         return found
 
 
@@ -89,7 +108,14 @@ def _strength(text: str, where: str) -> float:
     return value
 
 
-def noisy(texts: Sequence[str], kind: str, strength: float | None = None, seed: int = 0) -> list[str]:
+def noisy(
+    texts: Sequence[str],
+    kind: str,
+    strength: float | None = None,
+    seed: int = 0,
+    *,
+    misspellings: Misspellings | None = None,
+) -> list[str]:
     """Return copies of texts with noise, as people's texts have it: some texts get much, some nothing.
 
     The number of changed words of a text of n words is drawn from a binomial distribution, so that ``strength`` is the
@@ -102,6 +128,7 @@ def noisy(texts: Sequence[str], kind: str, strength: float | None = None, seed: 
         kind: a name from `NOISE`.
         strength: the share of words to change, 0 to 1; None: the usual one of the kind.
         seed: the random seed.
+        misspellings: known misspellings of words, from which the noise "typing" draws.
 
     Raises:
         ValueError: the strength is not between 0 and 1.
@@ -111,7 +138,7 @@ def noisy(texts: Sequence[str], kind: str, strength: float | None = None, seed: 
         >>> noisy(["How many points did the defence surrender?"], "case.lower")
         ['how many points did the defence surrender?']
     """
-    (edit,) = noise_edits([kind])
+    (edit,) = noise_edits([kind], misspellings=misspellings)
     share = NOISE[kind].strength if strength is None else strength
     if not 0.0 <= share <= 1.0:
         raise ValueError(f"strength must be between 0 and 1, not {share}")

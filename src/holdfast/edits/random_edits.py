@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.edits.edit import Edit
+from holdfast.edits.misspellings import Misspellings
 from holdfast.edits.noise import NOISE, noise_edits
 from holdfast.edits.synonyms import Synonyms, draw_synonym
 from holdfast.edits.typing_errors import TYPING_ERRORS, first_typing_error
@@ -27,11 +28,13 @@ class RandomEdits:
             else a typing error.
         share: share of the content words to change, in (0, 1]; at least one word. Noise changes as many words.
         synonyms: source of synonyms; required for the edit "synonym".
+        misspellings: known misspellings of words, from which the noise "typing" draws.
     """
 
     edits: tuple[str, ...]
     share: float
     synonyms: Synonyms | None = None
+    misspellings: Misspellings | None = None
 
     def __post_init__(self) -> None:
         for edit in self.edits:
@@ -66,7 +69,7 @@ class RandomEdits:
 
     @functools.cached_property
     def _noises(self) -> tuple[Edit, ...]:
-        return noise_edits(edit for edit in self.edits if edit in NOISE)
+        return noise_edits((edit for edit in self.edits if edit in NOISE), misspellings=self.misspellings)
 
     @functools.cached_property
     def _word_edits(self) -> Sequence[str]:

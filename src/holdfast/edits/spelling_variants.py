@@ -6,9 +6,10 @@ are left out, or replaced in the safe direction alone.
 
 from __future__ import annotations
 
+import functools
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from holdfast.edits.edit import ENGLISH, Change, Edit, Edited
 from holdfast.edits.number_forms import NumberForm
@@ -79,7 +80,7 @@ class SpellingVariant(Edit):
     ABOUT = "British and American spelling, words with and without a hyphen"
 
     def __init__(self) -> None:
-        self._variants = dict(_pairs())
+        self._variants = spelling_variants()
 
     def __call__(self, text: str, rng: random.Random, strength: float = 0.0) -> Edited | None:
         """See `Edit`."""
@@ -140,6 +141,12 @@ _WORD = re.compile(
     r"(?<![\w'\u2019/@.-])(?:per cent|[^\W\d_]+(?:-[^\W\d_]+)*)(?![\w/@-]|\.\w|['\u2019](?!s\b))", re.IGNORECASE
 )
 _CAPITAL = re.compile(r"\s+[^\W\d_a-z]")
+
+
+@functools.cache
+def spelling_variants() -> Mapping[str, str]:
+    """Return the British spelling of American words and the reverse, in lower case."""
+    return dict(_pairs())
 
 
 def _pairs() -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from holdfast.edits.chosen_words import drawn_order, number_to_change
 from holdfast.edits.edit import Change, Edit, Edited, edited
+from holdfast.edits.misspellings import Misspellings
 from holdfast.edits.typing_rates import JOIN, MISSPELLING, SLIP, TypingRates, typing_rates
 from holdfast.edits.words import Words
 
@@ -22,6 +23,11 @@ class PeoplesTyping(Edit):
     Which words are hit, the operations, places and letters follow `holdfast.edits.typing_rates`. Words with a digit are
     never changed. The rates come from English texts and a QWERTY keyboard; in another script only deleted, doubled and
     swapped letters, and lost or added spaces remain.
+
+    Args:
+        rates: rates of errors; None: the fitted ones.
+        misspellings: known misspellings of words. A word to mistype that has some gets one of them with the probability
+            ``misspellings.share``, and otherwise an error by the rates.
     """
 
     NAME: ClassVar = "typing"
@@ -29,8 +35,9 @@ class PeoplesTyping(Edit):
     LANGUAGE: ClassVar = None
     ABOUT: ClassVar = "typing errors as people make them"
 
-    def __init__(self, rates: TypingRates | None = None) -> None:
+    def __init__(self, rates: TypingRates | None = None, misspellings: Misspellings | None = None) -> None:
         self.rates = rates or typing_rates()
+        self.misspellings = misspellings
 
     def __call__(self, text: str, rng: random.Random, strength: float = 0.0) -> Edited | None:
         """Return the text with a share ``strength`` of its words mistyped; None if no word can be."""
@@ -53,6 +60,9 @@ class PeoplesTyping(Edit):
     def _mistyped(self, text: str, span: tuple[int, int], kind: str, rng: random.Random) -> Change | None:
         begin, end = span
         word = text[begin:end]
+        known = self.misspellings.draw(word, rng) if self.misspellings is not None else None
+        if known is not None:
+            return Change(begin, end, known)
         if _APOSTROPHE.match(text, end) and self.rates.drawn(f"{kind}/apostrophe", rng) == "lost":
             return Change(begin, end + 1, word)
         capital = self.rates.drawn(f"{kind}/capital", rng) if word[:1].isupper() else ""

@@ -45,6 +45,8 @@ def evaluation_options(
     options: dict[str, Any] = {"tasks": list(tasks), "text": text, "precision": precision, "pooling": pooling}
     if noises:
         options |= {"noise": [str(noise) for noise in noises], "noise_seed": SEED_OF_NOISE}
+        for noise in noises:
+            options |= {"misspellings": noise.misspellings.record()} if noise.misspellings is not None else {}
     return options if limit is None else {**options, "limit": limit}
 
 

@@ -55,4 +55,4 @@ def _noisy_part(part: Labelled, noise: Noise) -> Labelled:
 
 
 def _noisy(texts: Sequence[str], noise: Noise) -> list[str]:
-    return noisy(texts, noise.kind, noise.strength, SEED)
+    return noisy(texts, noise.kind, noise.strength, SEED, misspellings=noise.misspellings)

@@ -67,8 +67,20 @@ _NOT_ENCODER = (
 )
 _NOT_CLASSIFIER = ("model", "output", "data", "seed", "save_steps", "adversarial_texts", *_PROMPTS)
 _NOT_ATTACK = (
-    *("model", "recipes", "texts", "search", "data", "output", "seed", "side_by_side", "call_batch", "processes"),
-    *("device", "label_map", "resources", *RESOURCES, *_PROMPTS),
+    *(
+        "model",
+        "recipes",
+        "texts",
+        "search",
+        "data",
+        "output",
+        "seed",
+        "side_by_side",
+        "call_batch",
+        "retries",
+        "processes",
+    ),
+    *("device", "estimate", "label_map", "resources", *RESOURCES, *_PROMPTS),
 )
 _SETTINGS_CLASSES: Mapping[str, tuple[type, Sequence[str]]] = {
     "encoder": (TrainConfig, _NOT_ENCODER),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from holdfast.experiments.cells import Cell, Store
-from holdfast.runs.run_status import duration
+from holdfast.progress import duration
 
 
 class Durations:

@@ -6,16 +6,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from holdfast.errors import NotInstalled
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
 from holdfast.text_prompts import RolePromptOptions
 from holdfast.training.train_config import TrainConfig
 
 if TYPE_CHECKING:
+    from holdfast.hardening.corpus_spelling import CorpusSpelling
     from holdfast.hardening.goal.mixed_texts import MixedTexts
 
 METHOD = "anchored"
 AUTO, NONE = "auto", "none"
+EDITS = ("typing", "speech")
+"""Noise in training, unless the options of the method name others: as people type, and as a recogniser writes."""
 HOLD_OUT = 4000
 """Texts of the corpus that choose the weights, at most, unless their number is given."""
 MAX_LENGTH = 64
@@ -38,10 +42,13 @@ class HardenSettings(RolePromptOptions):
             `holdfast evaluate`; X is the share of words.
         retrieval: Folder in BEIR's layout, whose queries choose too, half of them, and measure the result.
         evaluations: Evaluations on the hold-out while training.
-        typo_vocabulary: Misspellings of the training texts' words that become entries of the vocabulary, each with its
+        typo_vocabulary: Misspellings of the words of corpus and queries that become entries of the vocabulary, each with its
             word's embedding, at most; for WordPiece tokenisers. 0: none.
-        synonyms: Against typing errors and these: neighbours, wordnet, a file of lists or vectors, or several joined by
-            commas; auto: neighbours and wordnet, those that are at hand; none.
+        spelling: Write a spelling correction of queries, with the words of the corpus, into the model's folder.
+        misspellings: Known misspellings of words, which the noise typing draws in training: lines WORD, tab,
+            misspellings with blanks between them, or MISSPELLING->WORD.
+        synonyms: Against noise and these: neighbours, wordnet, a file of lists or vectors, or several joined by commas;
+            auto: neighbours and wordnet, those that are at hand; none.
         options: Option of the method `anchored`; repeatable.
         column: Column of the corpus that holds the sentences.
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
@@ -59,6 +66,8 @@ class HardenSettings(RolePromptOptions):
         texts: Texts of the audits; None: as for `holdfast audit`.
         examples: Texts to attack in each audit; None: as for `holdfast audit`.
         masked_lm: Masked language model of the audits; None: as for `holdfast audit`.
+        vectors: Folder for the model's vectors of all training texts, computed once and kept; worth it for several
+            epochs or runs. None: computed in each step.
     """
 
     EXCLUSIVE: ClassVar = (("max_steps", "epochs"),)
@@ -71,9 +80,11 @@ class HardenSettings(RolePromptOptions):
     hold_out: int | None = None
     noise: Annotated[str, Spelling(metavar="KIND[=X],...")] = "typing,speech"
     retrieval: Folder | None = None
-    evaluations: int = 5
+    evaluations: int = 3
     typo_vocabulary: int = 0
-    synonyms: Annotated[str, Spelling(metavar="NAME|FILE")] = AUTO
+    spelling: Annotated[bool, Spelling(flag="--spelling/--no-spelling")] = True
+    misspellings: Annotated[Path | None, Spelling(metavar="FILE")] = None
+    synonyms: Annotated[str, Spelling(metavar="NAME|FILE")] = NONE
     options: Assignments = field(default_factory=dict)
     column: str | None = None
     data: Folder | None = None
@@ -90,6 +101,7 @@ class HardenSettings(RolePromptOptions):
     texts: Annotated[str | None, Spelling(metavar="FILE|CORPUS")] = None
     examples: int | None = None
     masked_lm: Annotated[str | None, Spelling(metavar="NAME|DIR")] = None
+    vectors: Folder | None = None
 
     def sources_of_synonyms(self) -> list[Path]:
         """Return the files of synonyms; empty if synonyms are not used, or if the method's options name them."""
@@ -99,13 +111,27 @@ class HardenSettings(RolePromptOptions):
             return []
         return synonyms_at_hand(self.data) if self.synonyms == AUTO else synonyms_at(self.synonyms, self.data)
 
+    def usable_edits(self) -> tuple[list[str], dict[str, str]]:
+        """Return those of `EDITS` that can be made here, and the reasons of the others."""
+        from holdfast.edits.noise import noise_edits
+
+        usable, reasons = [], {}
+        for kind in EDITS:
+            try:
+                noise_edits([kind])
+            except NotInstalled as error:
+                reasons[kind] = str(error)
+            else:
+                usable.append(kind)
+        return usable, reasons
+
     @property
     def held_texts(self) -> int:
         """The largest number of the corpus's texts that choose the weights."""
         return HOLD_OUT * self.audited if self.hold_out is None else self.hold_out
 
-    def texts_to_train_on(self) -> MixedTexts:
-        """Return the training texts, which hold texts out and choose the weights by them.
+    def texts_to_train_on(self) -> tuple[MixedTexts, CorpusSpelling | None]:
+        """Return the training texts, which hold texts out to choose the weights by, and their spelling correction.
 
         Raises:
             UserError: a kind of noise or the labelled collection is unknown.
@@ -114,6 +140,7 @@ class HardenSettings(RolePromptOptions):
         from holdfast.attacks.resources import Resources
         from holdfast.data.registry import is_local
         from holdfast.edits.noise import Noise
+        from holdfast.hardening.corpus_spelling import CorpusSpelling
         from holdfast.hardening.goal.goal_choice import GoalChoice, sts_dev_of
         from holdfast.hardening.goal.goal_queries import labelled_collection
         from holdfast.hardening.goal.mixed_texts import Held, MixedTexts
@@ -133,6 +160,7 @@ class HardenSettings(RolePromptOptions):
                 evaluations=self.evaluations,
                 sts_dev=sts_dev,
                 plain=texts.plain,
+                systems=dict if spelling is None else spelling.systems,
             )
 
         batch = self.training().completed(objective_class(METHOD)).batch_size or 1
@@ -150,16 +178,20 @@ class HardenSettings(RolePromptOptions):
             choose=choose,
             typo_vocabulary=self.typo_vocabulary,
         )
-        return texts
+        # `choose` is called after the texts were read.
+        spelling = CorpusSpelling(texts.all_texts) if self.spelling else None
+        return texts, spelling
 
     def training(self) -> TrainConfig:
         """Return the configuration of the training."""
-        options = dict(self.options)
+        options = {"edits": ",".join(self.usable_edits()[0]), **self.options}
+        if self.misspellings is not None:
+            options.setdefault("misspellings", str(self.misspellings))
         if found := self.sources_of_synonyms():
             options["synonyms"] = ",".join(map(str, found))
         same = (
             *("model", "corpus", "output", "column", "data", "pooling", "epochs", "max_steps", "batch_size"),
-            *("learning_rate", "max_length", "seed", "precision", "save_steps"),
+            *("learning_rate", "max_length", "seed", "precision", "save_steps", "vectors"),
         )
         return TrainConfig(
             METHOD,

@@ -75,10 +75,14 @@ def harden(
             prepare_inputs(_audit_settings(settings, settings.model, BEFORE, settings.masked_lm))
     if console is not None and is_first_process() and (message := _perturbations(settings)):
         console.print(message, highlight=False, markup=False)
-    texts = settings.texts_to_train_on()
+    texts, spelling = settings.texts_to_train_on()
     trained = train(settings.training(), resume=resume, console=console, command=command, texts=texts)
     if not trained:
         return {}
+    if spelling is not None:
+        line = spelling.save(settings.output)
+        if console is not None:
+            console.print(line, highlight=False, markup=False)
     rows: list[dict[str, Any]] = list(trained.get("old_index", []))
     sts: list[str] | str = []
     seconds = {"train_seconds": trained["timing"]["train_seconds"]}
@@ -116,15 +120,19 @@ def harden(
 
 
 def _perturbations(settings: HardenSettings) -> str:
-    """Return a line about the perturbations in training if they depend on the available resources, else ""."""
+    """Return lines about the perturbations in training that depend on what is installed and at hand, else ""."""
+    lines = []
+    if "edits" not in settings.options:
+        usable, reasons = settings.usable_edits()
+        lines += [f"against {' and '.join(usable)} alone: {reason}" for reason in reasons.values()]
     if found := settings.sources_of_synonyms():
-        return f"against typing errors and synonyms: {', '.join(map(str, found))}"
-    if settings.synonyms == AUTO and "synonyms" not in settings.options:
-        return (
-            "against typing errors alone: no synonyms are on this machine (name some with --synonyms FILE; "
+        lines.append(f"against noise and synonyms: {', '.join(map(str, found))}")
+    elif settings.synonyms == AUTO and "synonyms" not in settings.options:
+        lines.append(
+            "against noise alone: no synonyms are on this machine (name some with --synonyms FILE; "
             "`holdfast doctor --resources light` explains how to get some)"
         )
-    return ""
+    return "\n".join(lines)
 
 
 def _audit_settings(settings: HardenSettings, model: str, name: str, masked_lm: str | None) -> AuditSettings:

@@ -6,7 +6,8 @@ import contextlib
 import copy
 import random
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from pathlib import Path
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,37 +17,51 @@ from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.balls import Norm, sentence_norm
 from holdfast.adversary.gradient_encoder import recovered_texts, with_texts
 from holdfast.backbone import Features
+from holdfast.edits.misspellings import read_misspellings
 from holdfast.edits.random_edits import SYNONYM, RandomEdits
 from holdfast.edits.synonyms import JoinedSynonyms, read_synonyms
 from holdfast.encoder import Encoder, unwrap
+from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
 from holdfast.files import expanded, paths_in
 from holdfast.models import evaluating
 from holdfast.objectives.contrastive import full_precision
 from holdfast.objectives.objective import Objective
 from holdfast.objectives.option_checks import check_not_negative, check_words
+from holdfast.precision import resolve
 
-_TYPOS = "key,swap,drop,space,case"
+Forms = Literal["one", "both"]
+
+_SAME_TEXT = 1 - 1e-4
+"""Cosine from which a text of the bank is the sentence itself."""
 
 
 class Anchored(Objective):
-    r"""Keep the vectors of clean sentences, and move those of changed sentences towards them.
+    r"""Keep the vectors and the neighbours of clean sentences, and give them to changed sentences too.
 
-    f₀ is a frozen copy of the encoder as loaded; x̃ is the sentence with typos or synonyms in some of its words; δ is
-    found by gradient ascent on the distance of f(x + δ) from f₀(x) in a norm ball. With d(a, b) = 1 − cos(a, b),
+    f₀ is a frozen copy of the encoder as loaded, or a teacher; x̃ is the sentence with noise or other changes in some of
+    its words. Half of a batch's sentences are read clean, half changed: y is the form that is read. With
+    d(a, b) = 1 − cos(a, b), and p_f(x) = softmax over the texts b of a bank of cos(f(x), f₀(b))/τ,
 
     .. math::
-        L = w_c\, d\big(f(x), f_0(x)\big) + w_n\, d\big(f(\tilde x), f_0(x)\big)
+        L = w_c \sum_{y = x} d\big(f(x), f_0(x)\big)/B + w_n \sum_{y = \tilde x} d\big(f(\tilde x), f_0(x)\big)/B
+            + w_r\, \mathrm{KL}\big(p_{f_0}(x) \,\|\, p_f(y)\big)
             + w_a \max_{\|\delta\| \le \epsilon} d\big(f(x + \delta), f_0(x)\big)
 
     The loss has no negatives, so that the vector space is preserved: an index made with the old encoder can still be
-    searched with the new one.
+    searched with the new one. The relations weigh what a search sees: which texts are nearer than others.
 
     Args:
         model: the ``SentenceTransformer`` to harden.
         clean: w_c, weight of the clean term; at 0 only the other terms preserve the vector space.
         noise: w_n, weight of the term of changed texts; 0: no texts are changed.
+        relations: w_r, weight of the relations to the bank, in the mean over the batch; 0: none.
+        temperature: τ of the relations; the lower, the more the nearest texts count.
+        bank: number of training texts in the bank; a text itself is left out of its own relations. Where no texts
+            were given (`see_texts`), the batch is the bank.
         adversarial: w_a, weight of the adversarial term; 0: no δ is computed.
+        forms: "one": each sentence is read in one form, clean or changed; "both": in both, at twice the cost, and the
+            terms of both are means over the batch.
         edits: changes of a word, separated by commas: "key" (a neighbouring key), "swap" and "drop" (letters), "space"
             (inside the word), "case", "look-alike" (a letter of another script), "double" and "drop-any" (a letter,
             also the last), "synonym". Each changed word gets one; with "synonym", half of the words that have a
@@ -55,6 +70,8 @@ class Anchored(Objective):
         share: share of a sentence's content words to change, in (0, 1]; at least one word.
         synonyms: source for "synonym", which it adds to the edits: a file of neighbour lists (``.tsv``, ``.tsv.gz``) or
             of word vectors, or a folder of WordNet; several separated by commas.
+        misspellings: file of words with their misspellings, of which the noise "typing" draws (see `holdfast audit
+            --misspellings`).
         tries: number of changed versions of a sentence to draw; the one farthest from the anchor is used.
         steps: ascent steps of δ.
         radius: ε, in units of one embedding coordinate (a power-mean norm).
@@ -62,22 +79,27 @@ class Anchored(Objective):
             direction in this norm.
         dropout: use the encoder's dropout in training.
 
-    The changed words are a function of the seed, the optimiser step and the sentence: the same in any batch, on any
-    process and after a resume.
+    The forms and the changed words are a function of the seed, the optimiser step and the sentence: the same in any
+    batch, on any process and after a resume.
 
     Inputs:
-        A column of sentences, (B,). Returns those of ``{"anchor", "noise", "adversarial"}`` whose weight is not 0.
+        A column of sentences, (B,). Returns those of ``{"anchor", "noise", "relations", "adversarial"}`` whose
+        weight is not 0.
     """
 
     TITLE: ClassVar = "Anchored"
     SYNONYMS_OPTION: ClassVar = "synonyms"
+    FILE_OPTIONS: ClassVar = ("misspellings",)
     OWN_POSITIVES: ClassVar = "their anchors are the original encoder's vectors"
-    IDEA: ClassVar = "changed sentences keep the vectors that the original encoder gives the clean ones"
+    IDEA: ClassVar = (
+        "changed sentences keep the vectors, and the neighbours, that the original encoder gives the clean ones"
+    )
     CITATION: ClassVar = "holdfast; no paper."
     COST: ClassVar = 2.0
-    TRAINING: ClassVar = {"learning_rate": 1e-4, "batch_size": 64, "epochs": 1.0}
+    TRAINING: ClassVar = {"learning_rate": 5e-5, "batch_size": 64, "epochs": 1.0}
 
     draws: Tensor
+    bank: Tensor | None
 
     def __init__(
         self,
@@ -85,70 +107,111 @@ class Anchored(Objective):
         *,
         clean: float = 1.0,
         noise: float = 1.0,
+        relations: float = 0.2,
+        temperature: float = 0.03,
+        bank: int = 20_000,
         adversarial: float = 0.0,
-        edits: str = _TYPOS,
+        forms: Forms = "one",
+        edits: str = "typing",
         share: float = 0.4,
         synonyms: str | None = None,
-        tries: int = 4,
+        misspellings: str | None = None,
+        tries: int = 1,
         steps: int = 2,
         radius: float = 5e-3,
         norm: Norm = "2",
         dropout: bool = False,
     ) -> None:
         super().__init__(model)
-        check_not_negative(clean=clean, noise=noise, adversarial=adversarial)
-        if noise == adversarial == 0.0:
-            raise ValueError("one of noise and adversarial must be more than 0")
+        check_not_negative(clean=clean, noise=noise, relations=relations, adversarial=adversarial)
+        if clean == noise == adversarial == 0.0:
+            raise ValueError("one of clean, noise and adversarial must be more than 0")
         if steps < 1 or radius <= 0.0:
             raise ValueError(f"steps must be 1 or more and radius above 0, got {steps} and {radius}")
         if tries < 1:
             raise ValueError(f"tries must be 1 or more, got {tries}")
-        check_words(norm=(norm, Norm))
+        if temperature <= 0.0 or bank < 2:
+            raise ValueError(f"temperature must be above 0 and bank 2 or more, got {temperature} and {bank}")
+        check_words(norm=(norm, Norm), forms=(forms, Forms))
         if noise and self.encoder.prompt is not None:
             # The decoded texts would include the template, and no text could be changed.
             raise UserError("the edits cannot separate a prompt from its sentence: choose another --pooling")
-        self.tries = tries
-        self.clean, self.noise, self.adversarial, self.dropout = clean, noise, adversarial, dropout
-        self.random_edits = _random_edits(edits, share, synonyms)
+        self.tries, self.forms, self.temperature = tries, forms, temperature
+        self.clean, self.noise, self.relations = clean, noise, relations
+        self.adversarial, self.dropout = adversarial, dropout
+        self.WANTED_TEXTS = bank if relations else 0  # type: ignore[misc]  # of this objective, not of the class
+        self.random_edits = _random_edits(edits, share, synonyms, misspellings)
         # Steps of ε/2: two steps from the centre reach the edge of the ball.
         self.ascent = MixedAscent(steps, 0, radius / 2, 0.0, 1.0, radius, norm)
         # Not named "model": sentence-transformers' trainer replaces every attribute of that name by its model.
-        self.original = copy.deepcopy(unwrap(model)).requires_grad_(False).eval()
+        self.original: nn.Module | None = copy.deepcopy(unwrap(model)).requires_grad_(False).eval()
         # A seed and the number of optimiser steps, which determine the changes of a sentence.
         self.register_buffer("draws", torch.stack([torch.randint(2**31, ()), torch.tensor(0)]))
+        self.register_buffer("bank", None, persistent=False)  # (N, d), unit rows; a resumed run computes it again
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
-        """Run one pass of f₀ and one of f per term; return the terms with a positive weight, scalars."""
+        """Run one pass of f₀ and one of f per term; return the terms with a positive weight, scalars.
+
+        After `use_labels` the ``labels`` (B, d) are the vectors f₀(x), and no pass of f₀ is made.
+        """
         self.catch_up()
         sentences, _ = self.columns(sentence_features)
-        with torch.no_grad(), evaluating(self.original):
-            anchors = Encoder(self.original).encode(sentences)
+        anchors = self._anchors(sentences) if self.original is not None else labels
+        assert anchors is not None, "after use_labels each batch needs labels"
         encoder = self.encoder
         with contextlib.nullcontext() if self.dropout else evaluating(encoder.model):
             return self._terms(encoder, sentences, anchors)
+
+    def use_labels(self) -> None:
+        """Take the vectors of a teacher from the batches: the copy of the encoder is not needed."""
+        self.original = None
+
+    def see_texts(self, texts: Sequence[str], vectors: Tensor | None) -> None:
+        """Take the texts of the bank; without their vectors (N, d) they are encoded by f₀."""
+        if vectors is None:
+            assert self.original is not None, "after use_labels the texts come with their vectors"
+            model = unwrap(self.original)
+            vectors = torch.from_numpy(encode_sentences(model, texts, precision=resolve("auto", model.device)))
+        self.bank = F.normalize(vectors.to(self.draws.device), dim=1)
+
+    def _anchors(self, sentences: Features) -> Tensor:
+        assert self.original is not None
+        if self.noise == self.adversarial == 0.0:  # the clean term alone begins, and stays, at its minimum
+            raise UserError("anchored: one of noise and adversarial must be more than 0, except in a distillation")
+        with torch.no_grad(), evaluating(self.original):
+            return Encoder(self.original).encode(sentences)
 
     def follow(self) -> None:
         """Count the optimiser step, so that the next one draws other changes."""
         self.draws[1] += 1
 
-    def changed(self, encoder: Encoder, sentences: Features, anchors: Tensor) -> Features:
-        """Return the changed sentences, tokenised; of several tries the one farthest from the anchor.
+    def changed(self, encoder: Encoder, sentences: Features, anchors: Tensor) -> tuple[Features, Tensor]:
+        """Return the sentences, tokenised, some of them changed, and which are, (B,) of bool.
 
-        The texts are decoded from the token ids. A row whose text would not give the same ids again (an unknown token,
-        a truncated word) is not changed; the share of unchanged rows is the diagnostic ``unchanged``.
+        With one form it is a coin for each sentence whether it is to be changed; with both forms all are. Of several
+        tries the one farthest from the anchor is taken. The texts are decoded from the token ids. A row whose text
+        would not give the same ids again (an unknown token, a truncated word) is not changed; the share of unchanged
+        rows, of those to be changed, is the diagnostic ``unchanged``.
         """
         texts = recovered_texts(encoder.model, sentences)
         seed, step = self.draws.tolist()
+        if self.forms == "one":
+            texts = [
+                text if text is None or random.Random(f"{seed} {step} {text} form").random() < 0.5 else ""
+                for text in texts
+            ]
         versions = [self._draw(texts, f"{seed} {step}", number) for number in range(self.tries)]
-        self.diagnostics["unchanged"] = torch.tensor(1 - len(versions[0]) / len(texts))
+        wanted = sum(text != "" for text in texts)
+        self.diagnostics["unchanged"] = torch.tensor(1 - len(versions[0]) / max(1, wanted))
         features = [with_texts(encoder.model, sentences, version) for version in versions]
-        if len(features) == 1:
-            return features[0]
-        with torch.no_grad():
-            moved = torch.stack([distances(encoder.encode(version), anchors) for version in features])
-        farthest = moved.argmax(dim=0).tolist()
-        chosen = {row: versions[number][row] for row, number in enumerate(farthest) if row in versions[number]}
-        return with_texts(encoder.model, sentences, chosen)
+        chosen = versions[0]
+        if len(features) > 1:
+            with torch.no_grad():
+                moved = torch.stack([distances(encoder.encode(version), anchors) for version in features])
+            farthest = moved.argmax(dim=0).tolist()
+            chosen = {row: versions[number][row] for row, number in enumerate(farthest) if row in versions[number]}
+            features = [with_texts(encoder.model, sentences, chosen)]
+        return features[0], torch.tensor([row in chosen for row in range(len(texts))], device=anchors.device)
 
     def _draw(self, texts: Sequence[str | None], seed: str, number: int) -> dict[int, str]:
         """Return the new texts of the rows that a draw changes, by row number."""
@@ -156,7 +219,7 @@ class Anchored(Objective):
         drawn = {
             row: self.random_edits.of(text, random.Random(f"{seed} {text}{suffix}"))
             for row, text in enumerate(texts)
-            if text is not None
+            if text
         }
         return {row: text for row, text in drawn.items() if text != texts[row]}
 
@@ -183,22 +246,83 @@ class Anchored(Objective):
         return gaussian(x, self.ascent.radius / 10)
 
     def _terms(self, encoder: Encoder, sentences: Features, anchors: Tensor) -> dict[str, Tensor]:
+        if self.forms == "one":
+            terms, x = self._one_form(encoder, sentences, anchors), None
+        else:
+            terms, x = self._both_forms(encoder, sentences, anchors)
+        if self.adversarial:
+            x = encoder.embed(sentences) if x is None else x
+            delta = self.attack(encoder, sentences, x.detach(), anchors)
+            with encoder.perturbed(embeddings=x, delta=delta):
+                terms["adversarial"] = self.adversarial * distance(encoder.encode(sentences), anchors)
+        return terms
+
+    def _one_form(self, encoder: Encoder, sentences: Features, anchors: Tensor) -> dict[str, Tensor]:
+        """Return the terms of a pass in which each sentence is clean or changed."""
+        if not (self.clean or self.noise or self.relations):
+            return {}
+        is_changed = torch.zeros(len(anchors), dtype=torch.bool, device=anchors.device)
+        if self.noise:
+            sentences, is_changed = self.changed(encoder, sentences, anchors)
+        vectors = encoder.encode(sentences)
+        apart = distances(vectors, anchors)
         terms = {}
-        x = None
+        if self.clean:
+            terms["anchor"] = self.clean * (apart * ~is_changed).mean()
+        if self.noise:
+            terms["noise"] = self.noise * (apart * is_changed).mean()
+        if self.relations:
+            terms["relations"] = self.relations * self.divergence(vectors, anchors)
+        return terms
+
+    def _both_forms(
+        self, encoder: Encoder, sentences: Features, anchors: Tensor
+    ) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Return the terms of a pass over the clean and one over the changed sentences, and the clean embeddings."""
+        terms, passes, x = {}, [], None
         if self.clean or self.adversarial:
             with encoder.recording() as recording:
                 vectors = encoder.encode(sentences)
             x = recording.embeddings
             if self.clean:
                 terms["anchor"] = self.clean * distance(vectors, anchors)
+                passes.append(vectors)
         if self.noise:
-            terms["noise"] = self.noise * distance(encoder.encode(self.changed(encoder, sentences, anchors)), anchors)
-        if self.adversarial:
-            assert x is not None
-            delta = self.attack(encoder, sentences, x.detach(), anchors)
-            with encoder.perturbed(embeddings=x, delta=delta):
-                terms["adversarial"] = self.adversarial * distance(encoder.encode(sentences), anchors)
-        return terms
+            features, _ = self.changed(encoder, sentences, anchors)
+            vectors = encoder.encode(features)
+            terms["noise"] = self.noise * distance(vectors, anchors)
+            passes.append(vectors)
+        if self.relations and passes:
+            both = torch.stack([self.divergence(vectors, anchors) for vectors in passes])
+            terms["relations"] = self.relations * both.mean()
+        return terms, x
+
+    def divergence(self, vectors: Tensor, anchors: Tensor) -> Tensor:
+        """Return the mean KL divergence, a scalar, of the relations of vectors (B, d) from those of their anchors."""
+        bank = F.normalize(anchors, dim=1) if self.bank is None else self.bank
+        return relations_divergence(vectors, anchors, bank, self.temperature)
+
+
+def relations_divergence(vectors: Tensor, anchors: Tensor, bank: Tensor, temperature: float) -> Tensor:
+    """Return the mean over rows of KL(softmax(cos(anchor, bank)/τ) ‖ softmax(cos(vector, bank)/τ)), a scalar.
+
+    Args:
+        vectors: (B, d) vectors that learn.
+        anchors: (B, d) vectors to learn from.
+        bank: (N, d) unit vectors. Those that equal a row's anchor are left out of the row: the text itself.
+        temperature: τ.
+    """
+    with full_precision(vectors):
+        kind = torch.promote_types(vectors.dtype, torch.float32)
+        vectors, anchors, bank = vectors.to(kind), anchors.to(kind), bank.to(kind)
+        wanted, found = (F.normalize(each, dim=1) @ bank.T for each in (anchors, vectors))
+        itself = wanted > _SAME_TEXT
+        log_p, log_q = (
+            F.log_softmax((each / temperature).masked_fill(itself, torch.finfo(kind).min), dim=1)
+            for each in (wanted, found)
+        )
+        terms = (log_p.exp() * (log_p - log_q)).masked_fill(itself, 0.0)
+        return terms.sum(dim=1).mean()
 
 
 def distance(vectors: Tensor, anchors: Tensor) -> Tensor:
@@ -213,12 +337,13 @@ def distances(vectors: Tensor, anchors: Tensor) -> Tensor:
         return 1 - F.cosine_similarity(first, second, dim=1)
 
 
-def _random_edits(edits: str, share: float, synonyms: str | None) -> RandomEdits:
+def _random_edits(edits: str, share: float, synonyms: str | None, misspellings: str | None) -> RandomEdits:
     names: Sequence[str] = [name.strip() for name in edits.split(",") if name.strip()]
+    known = None if misspellings is None else read_misspellings(expanded(Path(misspellings)))
     if synonyms is None:
-        return RandomEdits(tuple(names), share)
+        return RandomEdits(tuple(names), share, misspellings=known)
     sources = [read_synonyms(expanded(path)) for path in paths_in(synonyms)]
     if not sources:
         raise ValueError(f"synonyms names no file or folder: {synonyms!r}")
     joined = sources[0] if len(sources) == 1 else JoinedSynonyms(sources)
-    return RandomEdits(tuple(dict.fromkeys((*names, SYNONYM))), share, joined)
+    return RandomEdits(tuple(dict.fromkeys((*names, SYNONYM))), share, joined, misspellings=known)

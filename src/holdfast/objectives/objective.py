@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -40,6 +40,7 @@ class Objective(nn.Module, ABC):
     Attributes:
         diagnostics: scalars of the last forward pass that are logged and not optimised.
         followed_by_trainer: True if a trainer calls :meth:`follow`.
+        length_groups: groups by length into which the encoder splits a batch; None: the encoder's default.
     """
 
     TITLE: ClassVar[str]
@@ -73,6 +74,9 @@ class Objective(nn.Module, ABC):
     """Options whose defaults are not the papers'. Tables of experiments use these values unless they set others; the
     values are no part of a training's identity there."""
 
+    WANTED_TEXTS: ClassVar[int] = 0
+    """Maximum number of training texts for `see_texts`; 0: none are read."""
+
     def __init__(self, model: nn.Module, *, duplicates: Duplicates = "mask") -> None:
         super().__init__()
         check_words(duplicates=(duplicates, Duplicates))
@@ -80,11 +84,12 @@ class Objective(nn.Module, ABC):
         self.duplicates = duplicates
         self.diagnostics: dict[str, Tensor] = {}
         self.followed_by_trainer = False
+        self.length_groups: int | None = None
 
     @property
     def encoder(self) -> Encoder:
         """The encoder over the current (possibly wrapped) model."""
-        return Encoder(self.model)
+        return Encoder(self.model, length_groups=self.length_groups)
 
     @property
     def is_training_pass(self) -> bool:
@@ -96,7 +101,8 @@ class Objective(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the named terms of the loss for one batch. ``labels`` is ignored: no method here uses labels."""
+        """Return the named terms of the loss for one batch. ``labels`` (B, d) are a teacher's vectors, for
+        methods that accept `use_labels`; others ignore labels."""
 
     def check_columns(self, columns: int) -> None:
         """Check the number of data columns: sentences, or sentences and their positives.
@@ -110,6 +116,22 @@ class Objective(nn.Module, ABC):
             )
         if columns == 2 and self.OWN_POSITIVES is not None:
             raise ValueError(f"{self.TITLE} takes one column, of sentences: {self.OWN_POSITIVES}")
+
+    def use_labels(self) -> None:
+        """Prepare for a training whose batches bring a teacher's vectors as ``labels`` (B, d).
+
+        Raises:
+            ValueError: the method uses no labels.
+        """
+        raise ValueError(f"{self.TITLE} learns no vectors of a teacher")
+
+    def see_texts(self, texts: Sequence[str], vectors: Tensor | None) -> None:
+        """Take a sample of the training texts, once before the training, also of a resumed one; here nothing is done.
+
+        Args:
+            texts: at most `WANTED_TEXTS` training texts, drawn with the seed of the run.
+            vectors: their vectors by the teacher, (len(texts), d), if they were computed for the whole corpus.
+        """
 
     def columns(self, sentence_features: Iterable[Features]) -> tuple[Features, Features | None]:
         """Return the features of the sentences and, if the data has a second column, of their positives.

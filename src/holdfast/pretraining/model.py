@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from holdfast.errors import UserError
 from holdfast.input_limits import token_limit
 from holdfast.loading import loading, quiet
-from holdfast.model_lookup import resolve_model
+from holdfast.model_lookup import BUNDLED_MLM, resolve_model
 from holdfast.models import evaluating
 from holdfast.pretraining.batches import Group
 from holdfast.pretraining.pretrain_settings import PretrainSettings
@@ -59,7 +59,10 @@ def continued_model(spec: str, tokenizer: Any, max_length: int) -> Any:
             folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
         )
     if report["missing_keys"]:
-        raise UserError(f"--model {spec} has no masked-LM head ({sorted(report['missing_keys'])[0]} is missing)")
+        raise UserError(
+            f"--model {spec} has no masked-LM head ({sorted(report['missing_keys'])[0]} is missing): name a model that "
+            f"has one, such as {BUNDLED_MLM}"
+        )
     if len(tokenizer) > model.config.vocab_size:
         raise UserError(
             f"--model {spec}: its tokeniser has {len(tokenizer):,} tokens, the model {model.config.vocab_size:,}"

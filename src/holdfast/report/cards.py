@@ -12,7 +12,7 @@ from holdfast.report.result_sources import ReportSource
 from holdfast.results import digits_of, p_shown
 
 # The same as in holdfast.audit.verdicts, which takes seconds to import; a report is made from files alone.
-VERDICTS = ("holds", "bends", "breaks", "absent")
+VERDICTS = ("holds", "bends", "breaks", "too few", "absent")
 
 
 def audit_cards(source: ReportSource) -> tuple[Table, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.report import audit_figures, figures, tables, training
 from holdfast.report.cards import VERDICTS, audit_cards, hardening_table
+from holdfast.report.demo_tables import demo_tables, is_demo
 from holdfast.report.elements import Block, Card, Figure, Section, Table, colour
 from holdfast.report.examples import ShownExamples, collect_examples
 from holdfast.report.model_scores import Score, Scores, collect, with_average
@@ -23,7 +24,7 @@ _KNOWN = (
     *("evaluate", "train", "baseline", "attack", "audit", "finetune", "space", "compare", "harden", "transfer"),
     "reproduce",
 )
-_WORDS = dict(zip(VERDICTS, ("hold", "bend", "break", "could not be measured"), strict=True))
+_WORDS = dict(zip(VERDICTS, ("hold", "bend", "break", "have too few texts", "could not be measured"), strict=True))
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ def make_contents(sources: Sequence[ReportSource], *, examples: int) -> Contents
     colours = {label: colour(places[label]) for label in labels}
     similarity, transfer = tables.similarity_scores(sources), tables.transfer_scores(sources)
     sections = (
+        _demonstrated(sources),
         _measured(sources, similarity, transfer, colours),
         _retrieved(sources, colours),
         _attacked(sources, colours),
@@ -84,6 +86,12 @@ def _filled(*found: Table | None) -> tuple[Table, ...]:
 
 
 # --- sections ----------------------------------------------------------------------------------------------------
+
+
+def _demonstrated(sources: Sequence[ReportSource]) -> Section:
+    own = [Block(source.model, tables=_filled(*demo_tables(source))) for source in sources if is_demo(source)]
+    note = "An encoder before and after its hardening. A small demonstration on texts of holdfast's authors."
+    return Section("demo", "Before and after", note, _blocks(*own))
 
 
 def _measured(
@@ -185,7 +193,7 @@ def _run(source: ReportSource) -> Block:
 
 
 def _others(sources: Sequence[ReportSource]) -> Section:
-    own = [tables.other_table(source) for source in sources if source.kind not in _KNOWN]
+    own = [tables.other_table(source) for source in sources if source.kind not in _KNOWN and not is_demo(source)]
     return Section("more", "Other measurements", "", _blocks(Block(tables=_filled(*own))))
 
 

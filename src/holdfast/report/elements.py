@@ -31,7 +31,7 @@ class TableCell:
         detail: an interval or a spread, in smaller type after the text.
         title: a hint, shown on hovering; the page says it elsewhere too.
         best: whether it is the best of its column.
-        verdict: holds, bends, breaks or absent, if the cell is a verdict.
+        verdict: holds, bends, breaks, too few or absent, if the cell is a verdict.
     """
 
     text: str

@@ -25,6 +25,7 @@ SEAL = "sealed.json"
 BEST_FOLDER = "best"
 BEST_FILE = "model.safetensors"
 _BEST_NOTE = "best.json"
+_AT_STOP = "at-stop"
 _FILES, _OWN_HASH = "files", "sha256"  # keys of a seal
 _NAME = re.compile(r"checkpoint-(\d+)")
 
@@ -162,9 +163,17 @@ def latest_intact(folder: Path) -> tuple[Path | None, list[Path]]:
 
 
 def keep_newest(folder: Path, count: int) -> None:
-    """Remove all but the ``count`` newest checkpoints."""
-    for checkpoint in checkpoints(folder)[:-count]:
+    """Remove all but the ``count`` newest checkpoints, and those written at a stop unless there is no newer one."""
+    found = checkpoints(folder)
+    passed = [checkpoint for checkpoint in found[:-1] if (checkpoint / _AT_STOP).exists()]
+    regular = [checkpoint for checkpoint in found if checkpoint not in passed]
+    for checkpoint in (*passed, *regular[:-count]):
         remove(checkpoint)
+
+
+def mark_stop(checkpoint: Path) -> None:
+    """Mark a checkpoint as one that a stop wrote between two regular ones: with the next one it is removed."""
+    (checkpoint / _AT_STOP).touch()
 
 
 def remove(checkpoint: Path) -> None:

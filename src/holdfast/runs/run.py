@@ -18,7 +18,7 @@ from transformers.utils import logging as transformers_logging
 from holdfast.distributed import joined
 from holdfast.errors import EndsRun, UserError
 from holdfast.files import write_json
-from holdfast.launch import is_first_process
+from holdfast.launch import is_first_process, processes
 from holdfast.model_lookup import altered_files
 from holdfast.models import saved_plainly
 from holdfast.results import environment, new_result, read_result, write_result
@@ -45,7 +45,9 @@ from holdfast.runs.run_record import (
     refuse_log_of_another,
     shown,
 )
+from holdfast.runs.stop_checkpoint import STOPPING, CheckpointAtStop
 from holdfast.runs.training_progress import MetricsFile, TrainingProgress, logging_steps
+from holdfast.stopping import DeferredStop
 
 SAVE_STEPS = 500
 """Steps between checkpoints, unless they were given."""
@@ -67,6 +69,8 @@ class Run:
         console: console for progress; None: no output.
         command: words of the command, for the result; None: those of this process.
         result_file: path of the result; None: ``results.json`` in the folder.
+        kept: names of subfolders for content that takes long, with notes in JSON on what is done: once there are notes,
+            a failed run can be resumed.
 
     Attributes:
         record: content of ``run.json``, after `begin`.
@@ -83,10 +87,12 @@ class Run:
         console: Console | None,
         command: list[str] | None,
         result_file: Path | None = None,
+        kept: tuple[str, ...] = (),
     ) -> None:
         self.verb, self.folder, self.resume, self.save_steps, self.command = verb, folder, resume, save_steps, command
         self.console = console or Console(quiet=True)
         self.result_file = result_file or folder / RESULT_FILE
+        self._kept = kept
         self.record: dict[str, Any] = {}
         self.checkpoint: Path | None = None
 
@@ -101,8 +107,8 @@ class Run:
             try:
                 yield self
             except UserError:
-                if self.record and is_first_process() and not checkpoints(self.folder):
-                    self._remove(BEST_FOLDER, _EVAL_FOLDER, run_folder.STAGING)
+                if self.record and is_first_process() and not (checkpoints(self.folder) or self._worth_keeping()):
+                    self._remove(BEST_FOLDER, _EVAL_FOLDER, run_folder.STAGING, *self._kept)
                     for name in (RUN_FILE, METRICS_FILE):
                         (self.folder / name).unlink(missing_ok=True)
                 raise
@@ -239,14 +245,20 @@ class Run:
         callbacks: Iterable[TrainerCallback],
         context: contextlib.AbstractContextManager[None],
     ) -> float:
-        """Train to the end inside ``context``, with progress, a log and further callbacks; return the seconds."""
+        """Train to the end inside ``context``, with progress, a log and further callbacks; return the seconds.
+
+        A stop by signal waits for the end of the step, at which a checkpoint is written.
+        """
         metrics = MetricsFile(self.folder / METRICS_FILE)
+        stop = DeferredStop(lambda: self.print(STOPPING))
+        # The processes of a group would have to agree on the step: there a stop is immediate.
+        waiting = stop.waiting() if processes() == 1 else contextlib.nullcontext()
         trainer.remove_callback(PrinterCallback)
-        for callback in (progress, metrics, *callbacks):
+        for callback in (progress, metrics, *callbacks, CheckpointAtStop(stop)):
             trainer.add_callback(callback)
         began = time.monotonic()
         try:
-            with metrics, context:
+            with metrics, context, waiting:
                 trainer.train_from(self.checkpoint)
         finally:
             progress.stage.close()
@@ -295,6 +307,9 @@ class Run:
         """Print each line that is not empty, without markup."""
         for line in filter(None, lines):
             self.console.print(line, highlight=False, markup=False)
+
+    def _worth_keeping(self) -> bool:
+        return any(True for name in self._kept for _ in (self.folder / name).glob("*.json"))
 
     def _clear(self) -> None:
         """Remove files that only an unfinished run needs; checkpoints stay if ``save_steps`` was given."""

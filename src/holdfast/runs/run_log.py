@@ -19,6 +19,7 @@ RUN_FILE = "run.json"
 """The record of a run, in the same folder as its log."""
 METRICS_FILE = "metrics.jsonl"
 RESULT_FILE = "results.json"
+DISTILL_FILE = "distill.json"
 TRAININGS = ("train", "finetune", "pretrain")
 """Kinds of results whose runs write a log."""
 BEGUN, TRAINED, STOPPED, FAILED = "begun", "trained", "stopped", "failed"

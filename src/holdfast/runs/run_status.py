@@ -10,8 +10,10 @@ from typing import Any, Literal
 
 from holdfast.errors import UserError
 from holdfast.files import read_object
+from holdfast.progress import duration
 from holdfast.runs.run_log import (
     BEGUN,
+    DISTILL_FILE,
     FAILED,
     METRICS_FILE,
     RESULT_FILE,
@@ -130,6 +132,9 @@ def _result(folder: Path) -> dict[str, Any]:
     result = read_object(folder / RESULT_FILE)
     if result.get("kind") in TRAININGS:
         return result
+    distilled = read_object(folder / DISTILL_FILE)
+    if distilled.get("kind") == "distill":
+        return distilled
     folder = folder.resolve()  # "." has no name
     beside = read_object(folder.parent / f"{folder.name}.json")
     return beside if beside.get("kind") == "finetune" else {}  # not the result of an evaluation of the model
@@ -165,18 +170,12 @@ def _state(log: Sequence[Record], begun_here: bool, result: Mapping[str, Any], n
     return "gone", f"its process ended without a log record {after}; continue it with --resume"
 
 
-def duration(seconds: float) -> str:
-    """Return a time as text: in seconds, minutes, or hours and minutes."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
 # --- contents of the log -----------------------------------------------------------------------------------------
 
 
 def _what(record: Mapping[str, Any]) -> str:
+    if "teacher" in record:
+        return f"student of {record['teacher']}"
     if "method" in record:
         return str(record["method"])
     if "task" in record:

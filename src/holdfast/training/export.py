@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from sentence_transformers import SentenceTransformer
 
-from holdfast.files import write_text
+from holdfast.files import read_object, write_json, write_text
 from holdfast.models import saved_plainly
 from holdfast.runs import run_folder
 from holdfast.training.method_options import objective_class
@@ -18,12 +18,18 @@ from holdfast.user_classes import is_user_class
 MODULES_FILE = "modules.json"
 
 
-def export(model: SentenceTransformer, output: Path, card: str) -> None:
-    """Write ``model`` and its card into ``output``; ``modules.json`` comes last and makes the folder a model."""
+def export(model: SentenceTransformer, output: Path, card: str, *, half: bool = False) -> None:
+    """Write ``model`` and its card into ``output``; ``modules.json`` comes last and makes the folder a model.
+
+    With ``half`` its weights are in fp16, and its configuration lets the libraries compute in fp32.
+    """
 
     def save(folder: Path) -> None:
         with saved_plainly(model.tokenizer):
             model.save_pretrained(str(folder), create_model_card=False)
+        if half:
+            config = read_object(folder / "config.json")
+            write_json(folder / "config.json", {**config, "dtype": "float32"})
         write_text(folder / "README.md", card)
 
     run_folder.export(output, save, MODULES_FILE)

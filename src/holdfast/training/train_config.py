@@ -26,7 +26,8 @@ class TrainConfig(PromptOptions):
     Attributes:
         method: simcse, consert, ct, v-advcse, robustembed, adcl, adcse, l2p-csr, combined or anchored (see `holdfast
             methods`), or a class of your own: FILE.py:Class or module:Class.
-        model: Encoder to start from, a masked LM or a SentenceTransformer: a folder, a hub name or bundled.
+        model: Encoder to start from, a masked LM or a SentenceTransformer: a folder, a hub name, bundled or
+            bundled-mlm.
         corpus: Sentences: a text file (a sentence per line), .tsv, .jsonl, .parquet, hf:NAME, or - (stdin).
         output: Folder of the run and of the finished model.
         options: Option of the method; repeatable.
@@ -52,6 +53,8 @@ class TrainConfig(PromptOptions):
         report_to: Loggers, joined by commas: tensorboard, wandb, ...
         report_sts: Measure the finished model on STS where its data is at hand.
         max_chars: Longest line of the corpus, in characters.
+        vectors: Folder for the vectors of the model to start from, computed once for all training texts and kept, for
+            anchored, which then makes no pass of the original in a step; worth it for several epochs or runs.
     """
 
     EXCLUSIVE: ClassVar = (("max_steps", "epochs"),)
@@ -82,6 +85,7 @@ class TrainConfig(PromptOptions):
     report_to: tuple[str, ...] = ()
     report_sts: bool = True
     max_chars: int = 10_000
+    vectors: Folder | None = None
 
     def completed(self, objective: type[Objective]) -> TrainConfig:
         """Return the configuration, with the method's defaults for settings that were not given.

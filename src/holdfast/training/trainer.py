@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from datasets import Dataset
@@ -24,9 +25,11 @@ from holdfast.runs.resumable import Resumable
 from holdfast.text_prompts import prompt_of
 from holdfast.training.sampling import EpochOrder, epoch_batches
 from holdfast.training.sharding import Sharded, clip_norm, load_whole_state, split_groups, whole_state
+from holdfast.training.teacher_vectors import TeacherVectors
 
 OBJECTIVE_FILE = "objective.safetensors"
 _CUT = "cut_texts"
+_ROW = "label"  # the column that sentence-transformers gives to the loss as labels
 _COUNTS = ("texts", "of", "read", "lost")
 """The counts of `Cuts`, as stored in the state."""
 
@@ -41,12 +44,19 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
 
     Args:
         keep_checkpoints: as in `Resumable`.
+        vectors: a teacher's vectors of the corpus; they become the ``labels`` of the batches.
         shard: shard weights, gradients and optimiser state over the processes (:mod:`holdfast.training.sharding`);
             computations and saved files stay the same.
         **kwargs: as for ``SentenceTransformerTrainer``; ``loss`` must be an ``Objective``.
     """
 
-    def __init__(self, *, keep_checkpoints: int = 2, shard: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self, *, keep_checkpoints: int = 2, vectors: TeacherVectors | None = None, shard: bool = False, **kwargs: Any
+    ) -> None:
+        if vectors is not None:
+            rows = np.arange(len(kwargs["train_dataset"]), dtype=np.int64)
+            kwargs["train_dataset"] = kwargs["train_dataset"].add_column(_ROW, rows)
+        self._vectors = vectors
         self._order: EpochOrder | None = None
         self._sharded: Sharded | None = None
         self.keep_checkpoints = keep_checkpoints
@@ -88,6 +98,8 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
         """Make a step as inherited, then average the gradients of the objective over the processes."""
         self._count_cut(inputs)
+        if self._vectors is not None:
+            inputs[_ROW] = self._vectors.of(inputs[_ROW])
         with self._whole(reduce=self.accelerator.sync_gradients):
             loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
         if self.args.world_size > 1 and self.accelerator.sync_gradients:

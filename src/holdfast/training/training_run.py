@@ -24,7 +24,7 @@ from holdfast.errors import UserError
 from holdfast.evaluation.sts import evaluate_sts
 from holdfast.evaluation.sts_dev import StsDev
 from holdfast.input_limits import cut_line, cut_lines, lowered, lowered_line, set_limit
-from holdfast.launch import is_first_process, processes
+from holdfast.launch import is_first_process, processes, require_single_process
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import load_sentence_transformer, read_as
 from holdfast.objectives import Objective
@@ -42,6 +42,7 @@ from holdfast.training.cpu import FreedMemory, fast_on_cpu
 from holdfast.training.export import export, model_card
 from holdfast.training.method_options import method_options, objective_class, option_defaults
 from holdfast.training.sharding import sharding_requested
+from holdfast.training.teacher_vectors import TeacherVectors, sampled_texts, teacher_vectors
 from holdfast.training.train_config import TrainConfig, resolved_selection
 from holdfast.training.trainer import HoldfastTrainer
 from holdfast.training.training_texts import TrainingTexts, WeightChoice
@@ -170,6 +171,7 @@ def _run(
         loss=objective,
         evaluator=evaluator,
         keep_checkpoints=config.keep_checkpoints,
+        vectors=_vectors(config, model, objective, corpus, run),
         shard=shard,
     )
     shown = TrainingStage(run.console, (config.batch_size or 1) * config.accumulate)
@@ -220,6 +222,36 @@ def _evaluations(evaluator: BaseEvaluator | None, choice: WeightChoice | None) -
 
 def _sts_dev_shown(metrics: dict[str, float]) -> str:
     return f"STS-B dev {metrics[_METRIC]:.2f}"
+
+
+def _vectors(
+    config: TrainConfig, model: SentenceTransformer, objective: Objective, corpus: SpooledCorpus, run: Run
+) -> TeacherVectors | None:
+    """Return the vectors of the corpus by the model before its training, if they are to be read from a file.
+
+    The objective sees a sample of the texts, if it wants one.
+    """
+    vectors = None
+    if config.vectors is not None:
+        require_single_process("train --vectors")
+        try:
+            objective.use_labels()
+        except ValueError as error:
+            raise UserError(f"--vectors: {error}") from error
+        record = run.record
+        precision = record["training"]["precision"]
+        vectors = teacher_vectors(
+            model,
+            corpus,
+            config.vectors,
+            teacher_sha256=record["base_model_sha256"],
+            precision=precision,
+            console=run.console,
+        )
+    if wanted := objective.WANTED_TEXTS:
+        with stage(run.console, "encoding the texts of the bank"):
+            objective.see_texts(*sampled_texts(corpus, vectors, wanted, config.seed))
+    return vectors
 
 
 def _duplicates_line(config: TrainConfig, corpus: SpooledCorpus, encoder: Encoder, options: dict[str, Any]) -> str:

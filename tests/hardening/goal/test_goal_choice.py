@@ -146,7 +146,7 @@ def test_noise_that_costs_nothing_keeps_the_original(model: SentenceTransformer,
 def test_systems_are_measured_before_both_encoders(model: SentenceTransformer, tmp_path: Path) -> None:
     asked = made_up_texts(120, 4, 6)
     right = dict(zip(noisy(asked, "typing", 0.4, 0), asked, strict=True))
-    choice, _ = prepared(model, systems={"corrected": lambda text: right.get(text, text)})
+    choice, _ = prepared(model, systems=lambda: {"corrected": lambda text: right.get(text, text)})
     cured(model)
     rows = choice.choose(model, KeepBest(tmp_path, choice.metric), 1)["old_index"]
     of_system = {row["split"]: row["metrics"] for row in rows if row.get("system") == "corrected"}

@@ -13,7 +13,7 @@ from holdfast.evaluation.pairing.compare_inputs import ComparedResult, Side
 from holdfast.evaluation.pairing.rows import compare
 from holdfast.results import p_shown
 
-_PROTOCOL = ("text", "limit", "precision", "examples", "max_words", "share_of_words", "goal")
+_PROTOCOL = ("text", "limit", "precision", "examples", "max_words", "share_of_words", "goal", "misspellings")
 """Entries of a protocol that must be equal, and that are not the model's own."""
 
 _LEAST_BOOTSTRAP = 20

@@ -99,8 +99,13 @@ def _check(condition: Condition, rows: Mapping[str, Measured], against: AgainstB
             raise UserError(f"condition {condition.text!r} cannot be judged: {found}")
         return _compared(condition.item, condition.metric, condition.text, found, condition.number)
     failed = condition.holds(value)
-    message = f"{name} is {value:.5g}"
+    message = f"{name} is {value:.5g}" + _few(rows[condition.item].row)
     return Check(condition.item, condition.metric, condition.text, failed, message, {"value": value})
+
+
+def _few(row: Mapping[str, Any]) -> str:
+    """Return a remark if an item has too few texts for a verdict; the condition is about the number all the same."""
+    return f" (too few texts for a verdict: n = {row['n']:,})" if row.get("verdict") == "too few" else ""
 
 
 def _compared(item: str, metric: str, text: str, found: BaselineDifference, p: float) -> Check:

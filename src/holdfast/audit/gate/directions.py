@@ -38,7 +38,7 @@ _BETTER: Mapping[str, Better] = MappingProxyType(
 )
 """The better direction of each metric. Of an attack, more queries and more replaced words are better: it is harder."""
 
-_RANKED = re.compile(r"(recall|ndcg|mrr|map|precision|hit)@\d+")
+_RANKED = re.compile(r"(recall|ndcg|mrr|map|precision|hit|found)@\d+")
 """Metrics of retrieval, all of which are better if higher."""
 
 

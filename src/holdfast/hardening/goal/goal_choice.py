@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +54,7 @@ class GoalChoice:
         retrieval: folder of a labelled collection that is measured too.
         tagger: returns a part-of-speech tagger for changes of the meaning, or raises a `UserError`.
         evaluations: evaluations of the run.
-        systems: functions of a query's text, by name, with which both encoders are measured at the end.
+        systems: returns functions of a query's text, by name, with which both encoders are measured at the end.
         sts_dev: returns the evaluator of STS-B dev, which is logged and chooses nothing; None: it is not at hand.
         weights: weights of the interpolations with the original.
         plain: the vocabulary of the original encoder, if entries were added to the model's; then the original weights
@@ -69,7 +69,7 @@ class GoalChoice:
     retrieval: Path | None = None
     tagger: Callable[[], Tagger] | None = None
     evaluations: int = EVALUATIONS
-    systems: Mapping[str, System] = field(default_factory=dict)
+    systems: Callable[[], Mapping[str, System]] = dict
     sts_dev: Callable[[int | None, ResolvedPrecision], StsDev] | None = None
     weights: Sequence[float] = WEIGHTS
     plain: PlainVocabulary | None = None
@@ -194,16 +194,16 @@ class GoalChoice:
 
     def _reported(self, model: SentenceTransformer, original_kept: bool) -> list[dict[str, Any]]:
         """Return the rows of the old index for the weights in ``model``, which stay as they are."""
-        new = weights_of(model)
+        new, systems = weights_of(model), self.systems()
         with stage(self._console, "measuring the kept encoder on the rest of the hold-out", unit="texts") as shown:
             self._load(model, self._original)
             goal = self._measure_of(model, 1, self._collection, _update(shown))
             with self._as_original(model):
-                plain = {name: goal.measure(model, correct) for name, correct in self.systems.items()}
+                plain = {name: goal.measure(model, correct) for name, correct in systems.items()}
             self._load(model, new)
             with self._as_original(model) if original_kept else contextlib.nullcontext():
                 rows = old_index_rows(goal.original_outcomes, goal.measure(model), seed=SEED)
-            for name, correct in self.systems.items():
+            for name, correct in systems.items():
                 after = plain[name] if original_kept else goal.measure(model, correct)
                 rows += old_index_rows(plain[name], after, system=name, seed=SEED)
         return rows

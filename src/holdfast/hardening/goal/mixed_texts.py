@@ -93,6 +93,7 @@ class MixedTexts:
     held: Held | None = field(default=None, init=False)
     plain: PlainVocabulary | None = field(default=None, init=False)
     _holds_out: bool = field(default=False, init=False)
+    _sources: list[SpooledCorpus] = field(default_factory=list, init=False)
 
     def record(self) -> dict[str, Any]:
         """Return the settings that decide on the texts."""
@@ -127,12 +128,13 @@ class MixedTexts:
     def open(self, facts: Mapping[str, Any]) -> SpooledCorpus:
         """Open the training set; in the first process also what is held out."""
         self._holds_out = bool(facts["held_out"])
+        self._sources = [open_spooled(each) for each in facts["sources"]]
         if self._holds_out and is_first_process():
-            self.held = self._read_held([open_spooled(each) for each in facts["sources"]])
+            self.held = self._read_held(self._sources)
         return open_spooled(facts["training"])
 
     def prepare_model(self, model: SentenceTransformer, corpus: SpooledCorpus) -> dict[str, Any]:
-        """Add misspellings of the training texts' words to the model's vocabulary, if any are wanted.
+        """Add misspellings of the words of all texts to the model's vocabulary, if any are wanted.
 
         Raises:
             UserError: the model's tokeniser cannot have them, or symspellpy is not installed.
@@ -142,7 +144,14 @@ class MixedTexts:
         from holdfast.hardening.added_vocabulary import add_misspellings_of
 
         self.plain = PlainVocabulary.of(model)
-        return {"typo_entries": add_misspellings_of(model, _all_texts(corpus), self.typo_vocabulary)}
+        return {"typo_entries": add_misspellings_of(model, self.all_texts(), self.typo_vocabulary)}
+
+    def all_texts(self) -> Iterator[str]:
+        """Yield the texts of the corpus, then the queries, held out or not; reads them if no training has."""
+        if not self._sources:
+            self.open(self.read(lambda _: None))
+        for source in self._sources:
+            yield from _texts(source, np.arange(source.sentences))
 
     def choice(self) -> tuple[WeightChoice | None, str]:
         """Return the choice of the weights and a line on it; after `open`."""

@@ -1,10 +1,8 @@
-"""The demo from end to end with a small random masked language model, and its measurements by hand."""
+"""The demo of the methods from end to end with a small random masked language model, and its measurements by hand."""
 
 from __future__ import annotations
 
 import io
-import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,49 +10,29 @@ import pytest
 from rich.console import Console
 
 from holdfast.cli import main
-from holdfast.cli.demo_summary import summary, verdict
-from holdfast.demo.demo_folder import prepare
-from holdfast.demo.demo_run import run_demo
-from holdfast.demo.demo_sentences import load_pairs, load_sentiment
-from holdfast.demo.demo_settings import BEFORE, CLASSIFIERS, METHODS, RECORD_FILE, DemoSettings
-from holdfast.demo.demo_stages import DemoStage, similarity_judge
+from holdfast.cli.methods_summary import summary, verdict
+from holdfast.demo.demo_sentences import load_pairs
+from holdfast.demo.methods_run import run_methods_demo
+from holdfast.demo.methods_settings import BEFORE, CLASSIFIERS, METHODS, MethodsDemoSettings
+from holdfast.demo.methods_stages import MethodsStage, similarity_judge
 from holdfast.demo.probe import HARD_KINDS, noise_metrics, spread
 from holdfast.demo.reload import AGREES, reload_differences
 from holdfast.errors import UserError
 from holdfast.results import read_result
 
 
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random masked LM that knows the words of the demo's pairs and of its labelled sentences."""
-    import torch
-    from transformers import BertConfig, BertForMaskedLM, BertTokenizer
-
-    folder = tmp_path_factory.mktemp("models") / "lm"
-    texts = [text for pair in load_pairs() for text in (pair.sentence1, pair.sentence2)]
-    texts += [one.sentence for one in load_sentiment()]
-    words = sorted(set(re.findall(r"[a-z]+", " ".join(texts).lower())))
-    tokens = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
-    BertTokenizer(vocab={token: i for i, token in enumerate(tokens)}, model_max_length=64).save_pretrained(folder)
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-    config = BertConfig(vocab_size=len(tokens), max_position_embeddings=64, initializer_range=0.5, **sizes)
-    BertForMaskedLM(config).save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture
-def small(lm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DemoSettings:
+def small(lm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MethodsDemoSettings:
     """A demo of two steps on eighty sentences."""
     monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("HOLDFAST_DATA", raising=False)
     corpus = [pair.sentence1 for pair in load_pairs()[:80]]
     sizes = {"steps": 2, "batch_size": 8, "epochs": 1.0, "attacked": 3, "audited": 2}
-    return DemoSettings(str(lm), tmp_path / "demo", corpus, **sizes)
+    return MethodsDemoSettings(str(lm), tmp_path / "demo", corpus, **sizes)
 
 
-def test_the_demo_from_end_to_end(small: DemoSettings, capsys: pytest.CaptureFixture[str]) -> None:
-    result = run_demo(small)
+def test_the_demo_from_end_to_end(small: MethodsDemoSettings, capsys: pytest.CaptureFixture[str]) -> None:
+    result = run_methods_demo(small)
     assert result == read_result(small.file("demo.json"))
     rows = {(row["model"], row["task"], row["split"]): row["metrics"] for row in result["results"]}
     assert {key[0] for key in rows} == {BEFORE, *METHODS}
@@ -70,7 +48,7 @@ def test_the_demo_from_end_to_end(small: DemoSettings, capsys: pytest.CaptureFix
     _check_told(result, small)
 
     # A finished demo is not run again into its folder; one that was stopped goes on, and nothing is made twice.
-    assert main(["demo", "--output", str(small.output), "--model", small.model]) == 2
+    assert main(["demo", "--methods", "--output", str(small.output), "--model", small.model]) == 2
     message = capsys.readouterr().err
     lines = [
         line for line in message.splitlines() if not line.endswith(" s so far")
@@ -81,13 +59,13 @@ def test_the_demo_from_end_to_end(small: DemoSettings, capsys: pytest.CaptureFix
     made += [path for path in small.results if path.name != "demo.json"]
     before = [path.stat().st_mtime_ns for path in made]
     small.file("report.html").unlink()
-    again = run_demo(small)
+    again = run_methods_demo(small)
     assert [path.stat().st_mtime_ns for path in made] == before
     assert (again["results"], again["attacks"]) == (result["results"], result["attacks"])
     assert small.file("report.html").is_file()
 
 
-def _check_files(settings: DemoSettings) -> None:
+def _check_files(settings: MethodsDemoSettings) -> None:
     """Each part is an ordinary result, on the demo's own texts alone, and the page is made of all of them."""
     kinds = [read_result(path)["kind"] for path in settings.results]
     assert kinds == ["evaluate"] * 3 + ["train"] * 2 + ["finetune"] * 2 + ["attack"] * 2 + ["audit"] * 2 + ["demo"]
@@ -101,7 +79,7 @@ def _check_files(settings: DemoSettings) -> None:
         assert wanted in page, wanted
 
 
-def _check_told(result: dict[str, object], settings: DemoSettings) -> None:
+def _check_told(result: dict[str, object], settings: MethodsDemoSettings) -> None:
     console = Console(width=120, file=io.StringIO())
     tables, text = summary(result)
     for table in tables:
@@ -115,41 +93,15 @@ def _check_told(result: dict[str, object], settings: DemoSettings) -> None:
     assert text.endswith(str(settings.file("report.html"))), "the report's path comes last"
 
 
-def test_a_folder_with_anything_else_is_left_alone(small: DemoSettings) -> None:
+def test_a_folder_with_anything_else_is_left_alone(small: MethodsDemoSettings) -> None:
     small.output.mkdir()
     (small.output / "python-prose.txt").write_text("my own")
     with pytest.raises(UserError, match="holds other files"):
-        run_demo(small)
+        run_methods_demo(small)
     assert (small.output / "python-prose.txt").read_text() == "my own"
-    file = DemoSettings(small.model, small.output / "python-prose.txt", small.corpus)
+    file = MethodsDemoSettings(small.model, small.output / "python-prose.txt", small.corpus)
     with pytest.raises(UserError, match="is a file"):
-        run_demo(file)
-
-
-def test_a_finished_demo_is_told_before_any_text_is_read(small: DemoSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.demo.demo_run.load_python_prose", lambda: pytest.fail("the texts were read"))
-    small.output.mkdir(exist_ok=True)
-    small.file("report.html").touch()
-    with pytest.raises(UserError, match="is finished"):
-        run_demo(replace(small, corpus=None))
-
-
-def test_a_demo_of_other_settings_is_not_gone_on_with(small: DemoSettings) -> None:
-    prepare(small, ["A sentence."], "abc")
-    prepare(small, ["A sentence."], "abc")
-    with pytest.raises(UserError, match="with model abc, and model is now abd"):
-        prepare(small, ["A sentence."], "abd")
-    with pytest.raises(UserError, match=r"a demo with corpus .* and corpus is now"):
-        prepare(small, ["Another sentence."], "abc")
-
-
-@pytest.mark.parametrize("damaged", ["[]", "null", '"demo"', "7"])
-def test_a_record_that_is_no_object_is_told(small: DemoSettings, damaged: str) -> None:
-    assert small.corpus is not None
-    prepare(small, small.corpus, "sha")
-    small.file(RECORD_FILE).write_text(damaged)
-    with pytest.raises(UserError, match=r"demo-run\.json is damaged: choose another folder"):
-        prepare(small, small.corpus, "sha")
+        run_methods_demo(file)
 
 
 def test_a_model_that_needs_more_than_sentence_transformers_is_told(
@@ -172,16 +124,16 @@ def test_a_model_that_needs_more_than_sentence_transformers_is_told(
 
 
 def test_without_a_masked_lm_the_attack_that_reads_one_is_left_out(lm: Path, tmp_path: Path) -> None:
-    settings = DemoSettings(str(lm), tmp_path)
-    stage = DemoStage(settings, lm, Console(quiet=True), ("holdfast", "demo"))
+    settings = MethodsDemoSettings(str(lm), tmp_path)
+    stage = MethodsStage(settings, lm, Console(quiet=True), ("holdfast", "demo"))
     assert (stage.masked_lm, stage.recipes) == (str(lm), ("typos", "bertattack"))
-    stage = DemoStage(settings, tmp_path, Console(quiet=True), ("holdfast", "demo"))
+    stage = MethodsStage(settings, tmp_path, Console(quiet=True), ("holdfast", "demo"))
     assert (stage.masked_lm, stage.recipes) == (None, ("typos",))
 
 
 def test_the_judge_wants_a_cosine_half_way_to_other_sentences() -> None:
     similarity = {"results": [{"task": "demo-spread", "metrics": {"distance": 60.0}}]}  # cosines of 0.4
-    assert similarity_judge(DemoSettings("lm", Path("out")), similarity) == "out/simcse@0.700"
+    assert similarity_judge(MethodsDemoSettings("lm", Path("out")), similarity) == "out/simcse@0.700"
 
 
 def test_noise_metrics_by_hand() -> None:

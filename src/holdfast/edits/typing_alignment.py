@@ -1,4 +1,4 @@
-"""How a wrongly typed word came from the right one: the operations of a shortest edit path."""
+"""The operations by which a wrongly typed word came from the right one: a shortest edit path."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from holdfast.edits.typing_errors import KEYBOARD
 
 
 class Operation(NamedTuple):
-    """An operation on the letter ``index`` of the word; an insertion comes after it (-1: before the first letter)."""
+    """An operation on the letter ``at`` of the word; an insertion comes after it (-1: before the first letter)."""
 
     name: str
-    index: int
+    at: int
     letter: str = ""
 
 
@@ -29,7 +29,7 @@ def distances(word: str, typed: str) -> list[list[int]]:
 
 
 def is_swap(word: str, typed: str, i: int, j: int) -> bool:
-    """Whether the prefixes end in the same two different letters, swapped."""
+    """Return True if the prefixes end in the same two different letters, swapped."""
     return i > 1 and j > 1 and word[i - 1] == typed[j - 2] != word[i - 2] == typed[j - 1]
 
 
@@ -62,8 +62,8 @@ def _path(word: str, typed: str) -> Iterator[Operation]:
 
 
 def is_near(word: str, operation: Operation) -> bool:
-    """Whether a substituted or inserted letter is on a key beside that of a letter at its place."""
-    near = word[operation.index : operation.index + 1] if operation.index >= 0 else ""
+    """Return True if a substituted or inserted letter is on a key beside that of a letter at its place."""
+    near = word[operation.at : operation.at + 1] if operation.at >= 0 else ""
     if operation.name == "insert":
-        near = word[max(operation.index, 0) : operation.index + 2]
+        near = word[max(operation.at, 0) : operation.at + 2]
     return any(operation.letter in KEYBOARD.get(letter, "") for letter in near)

@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.demo.demo_settings import CLASSIFIERS, CORPUS_FILE, METHODS, PAIRS_FILE, TASK_FOLDER, DemoSettings
+from holdfast.demo.methods_settings import (
+    CLASSIFIERS,
+    CORPUS_FILE,
+    METHODS,
+    PAIRS_FILE,
+    TASK_FOLDER,
+    MethodsDemoSettings,
+)
 from holdfast.demo.probe import Probe, measure
 from holdfast.errors import UserError
 from holdfast.model_lookup import has_masked_lm_head, model_identity, resolve_model
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class DemoStage:
+class MethodsStage:
     """The context of every stage.
 
     Attributes:
@@ -29,7 +36,7 @@ class DemoStage:
         command: the words of the command, for the record of every result.
     """
 
-    settings: DemoSettings
+    settings: MethodsDemoSettings
     base: Path
     console: Console
     command: Sequence[str]
@@ -48,7 +55,7 @@ class DemoStage:
         return ("typos", "bertattack") if self.masked_lm else ("typos",)
 
 
-def train_encoder(stage: DemoStage, method: str) -> None:
+def train_encoder(stage: MethodsStage, method: str) -> None:
     """Train an encoder without labels, in the folder of the method's name."""
     from holdfast.training.train_config import TrainConfig
     from holdfast.training.training_run import train
@@ -69,7 +76,7 @@ def train_encoder(stage: DemoStage, method: str) -> None:
     train(config, resume=True, console=stage.console, command=list(stage.command))
 
 
-def measure_encoder(stage: DemoStage, name: str, probe: Probe) -> dict[str, Any]:
+def measure_encoder(stage: MethodsStage, name: str, probe: Probe) -> dict[str, Any]:
     """Measure an encoder on the pairs and the noise, and return a result of kind ``evaluate``."""
     settings = stage.settings
     output, spec = settings.similarity_file(name), settings.encoder(name)
@@ -96,7 +103,7 @@ def measure_encoder(stage: DemoStage, name: str, probe: Probe) -> dict[str, Any]
     return result
 
 
-def train_classifier(stage: DemoStage, name: str) -> dict[str, Any]:
+def train_classifier(stage: MethodsStage, name: str) -> dict[str, Any]:
     """Fine-tune a classifier on the labelled sentences, in the folder of its name."""
     from holdfast.classifiers.finetune_run import finetune
     from holdfast.classifiers.finetune_settings import FinetuneSettings
@@ -116,7 +123,7 @@ def train_classifier(stage: DemoStage, name: str) -> dict[str, Any]:
     return finetune(chosen, resume=True, console=stage.console, command=list(stage.command))
 
 
-def attack_classifier(stage: DemoStage, name: str, judge: str) -> dict[str, Any]:
+def attack_classifier(stage: MethodsStage, name: str, judge: str) -> dict[str, Any]:
     """Attack a classifier on sentences of its test split; ``judge`` names the sentence encoder and minimum cosine."""
     from holdfast.attacks.attack_run import attack
     from holdfast.attacks.attack_settings import AttackSettings
@@ -140,7 +147,7 @@ def attack_classifier(stage: DemoStage, name: str, judge: str) -> dict[str, Any]
     return attack(chosen, resume=True, console=stage.console, command=stage.command)
 
 
-def similarity_judge(settings: DemoSettings, similarity: dict[str, Any]) -> str:
+def similarity_judge(settings: MethodsDemoSettings, similarity: dict[str, Any]) -> str:
     """Return SimCSE's encoder and the minimum cosine for attacks: half-way between other sentences' mean cosine and 1.
 
     The recipes' own limits are for the space of the Universal Sentence Encoder and have no meaning in another one.
@@ -151,7 +158,7 @@ def similarity_judge(settings: DemoSettings, similarity: dict[str, Any]) -> str:
     return f"{settings.file(METHODS[0])}@{1 - distance / 200:.3f}"
 
 
-def audit_encoder(stage: DemoStage, name: str) -> dict[str, Any]:
+def audit_encoder(stage: MethodsStage, name: str) -> dict[str, Any]:
     """Audit an encoder on the sentences of the graded pairs."""
     from holdfast.audit import AuditSettings, audit
 
@@ -186,7 +193,7 @@ def _earlier(path: Path, model: str, seed: int) -> dict[str, Any] | None:
     return result
 
 
-def write_demo_report(stage: DemoStage, report: Path) -> None:
+def write_demo_report(stage: MethodsStage, report: Path) -> None:
     """Write the report of all results. It is written last, so its presence shows that the demo is finished."""
     from holdfast.report import write_report
 

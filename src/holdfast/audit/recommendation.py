@@ -1,0 +1,100 @@
+"""The next step after an audit: the command that hardens the model against what was found, as `harden` accepts it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from holdfast.audit.card import column_of
+from holdfast.audit.item_names import item_name
+from holdfast.edits.noise import NOISE
+from holdfast.model_lookup import CALL
+
+METHOD = "anchored"
+"""The method of `holdfast harden`."""
+_CORPUS = "your-texts.txt"
+_FOUND_BY = {"noise": "typos", "neighbours": "adversarial-typos", "advsts-typos": "adversarial-typos"}
+"""Items with the same changes as another one."""
+_BY_DEFAULT = ("typos", "adversarial-typos", "synonyms", "adversarial-synonyms", "advsts")
+"""Items whose changes a hardening learns without further options."""
+_NORMALISED = ("zero-width", "confusables", "bidi", "bidi.reversed")
+"""Items whose changes a tokeniser that reads a text as a person does undoes (docs/normalise.md)."""
+
+
+def advice(result: Mapping[str, Any]) -> list[str]:
+    """Return lines on the next step after an audit: a command, and what it does not mend.
+
+    Args:
+        result: a result of the kind "audit".
+    """
+    rows = result["results"]
+    weak = [row for row in rows if row["verdict"] in ("bends", "breaks")]
+    few = [item_name(row) for row in rows if row["verdict"] == "too few"]
+    lines = []
+    if few:
+        lines.append(f"too few texts for a verdict on {', '.join(few)}: {_more_texts(rows)}")
+    if not weak:
+        least = "every measured item holds" if not few else "nothing else bends or breaks"
+        return [*lines, f"{least}; next, audit the model on your own texts: --texts FILE"]
+    if result["model"].startswith(CALL):
+        lines.append(
+            "a function cannot be hardened: harden the model behind it with `holdfast harden MODEL`, and audit it again"
+        )
+        return lines
+    learned, left = _learned(weak)
+    moved = [item_name(row) for row in weak if column_of(row) == "move"]
+    if learned:
+        lines.append(f"to harden it: {shlex.join(harden_command(result, learned))}")
+    normalised = [name for name in left if name in _NORMALISED]
+    if normalised:
+        words = ["holdfast", "baseline", "normalised", "--model", str(result["model"]), "--output", "normalised"]
+        lines.append(f"against {', '.join(normalised)}: {shlex.join(words)}")
+    if others := [name for name in dict.fromkeys(left) if name not in _NORMALISED]:
+        lines.append(f"hardening does not mend {', '.join(others)}")
+    if moved:
+        lines.append(f"hardening does not make these move: {', '.join(moved)}")
+    return lines
+
+
+def harden_command(result: Mapping[str, Any], learned: Iterable[str]) -> list[str]:
+    """Return the words of the command that hardens an audited model.
+
+    Args:
+        result: the result of its audit, whose pooling, prompts and masked language model the command keeps.
+        learned: names of items that bend or break; noise that a hardening does not know by default is added to its
+            edits.
+    """
+    from holdfast.training.method_options import objective_class, option_defaults
+
+    protocol = result["protocol"]
+    words = ["holdfast", "harden", str(result["model"]), "--corpus", _CORPUS, "--output", "hardened"]
+    if protocol.get("pooling") is not None:
+        words += ["--pooling", str(protocol["pooling"])]
+    for name, value in protocol.get("prompt_options", {}).items():
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    defaults = str(option_defaults(objective_class(METHOD))["edits"]).split(",")
+    added = [name for name in dict.fromkeys(learned) if name in NOISE and name != "typos" and name not in defaults]
+    if added:
+        words += ["--set", f"edits={','.join([*added, *defaults])}"]
+    return words
+
+
+def _learned(weak: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    """Return the weak items on the side "hold" that a hardening learns, by the change, and the others."""
+    learned: list[str] = []
+    left: list[str] = []
+    for row in weak:
+        if column_of(row) == "move":
+            continue
+        name = item_name(row).removeprefix("retrieval.")
+        name = _FOUND_BY.get(name, name)
+        (learned if name in NOISE or name in _BY_DEFAULT else left).append(name)
+    return learned, left
+
+
+def _more_texts(rows: Sequence[Mapping[str, Any]]) -> str:
+    few = [row for row in rows if row["verdict"] == "too few"]
+    options = ["--examples"] if any(row.get("group") == "adversarial" for row in few) else []
+    options += ["--texts-per-item"] if any(row.get("group") != "adversarial" for row in few) else []
+    return f"audit with more of them ({', '.join(options)}, --texts)"

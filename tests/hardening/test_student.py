@@ -1,0 +1,170 @@
+"""The students of a distillation: what --student names, their layers, positions and dimensions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize
+
+from holdfast.errors import UserError
+from holdfast.hardening.student import (
+    NewStudent,
+    TeacherLayers,
+    build_student,
+    extend_positions,
+    parse_student,
+    without_projection,
+)
+from holdfast.input_limits import position_table
+from holdfast.models import load_sentence_transformer
+
+
+def never(_: int) -> Any:
+    raise AssertionError("no new vocabulary is needed")
+
+
+@pytest.fixture
+def teacher(tmp_path: Path, make_masked_lm: Callable[..., Path]) -> SentenceTransformer:
+    """A teacher of four layers and 16 numbers, of length 1."""
+    model = load_sentence_transformer(str(make_masked_lm(tmp_path / "lm", layers=4)), pooling="mean", device="cpu")
+    model.append(Normalize())
+    return model
+
+
+@pytest.mark.parametrize(
+    ("spec", "student"),
+    [
+        ("some/model", "some/model"),
+        ("layers=3", TeacherLayers(3)),
+        ("layers=2,hidden=128", NewStudent(2, 128, 12_000, 2, 512)),
+        ("hidden=32, vocabulary=500", NewStudent(4, 32, 500, 1, 128)),
+        ("layers=1,hidden=48,heads=3,intermediate=50", NewStudent(1, 48, 12_000, 3, 50)),
+    ],
+)
+def test_what_a_student_is_named_by(spec: str, student: Any) -> None:
+    assert parse_student(spec) == student
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("layrs=3", "unknown size 'layrs' (did you mean 'layers'?)"),
+        ("layers=3,hidden=256,", "unknown size ''"),
+        ("layers=3,layers=4", "layers is given twice"),
+        ("layers=none", "layers"),
+        ("layers=0,hidden=16", "layers must be from 1 to"),
+        ("layers=2,hidden=130,heads=4", "hidden 130 cannot be divided over 4 heads"),
+    ],
+)
+def test_a_wrong_student_is_refused(spec: str, says: str) -> None:
+    with pytest.raises(UserError, match=re.escape(says)):
+        parse_student(spec)
+
+
+def test_a_folder_with_an_equals_sign_is_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a=b").mkdir()
+    assert parse_student(str(tmp_path / "a=b")) == str(tmp_path / "a=b")
+
+
+def test_layers_of_the_teacher_are_evenly_spaced(teacher: SentenceTransformer, tmp_path: Path) -> None:
+    student, projection = build_student(TeacherLayers(2), teacher, never, 16)
+    assert projection is None
+    old, new = (model[0].model.encoder.layer for model in (teacher, student))
+    assert [len(old), len(new)] == [4, 2]
+    for place, number in enumerate((0, 3)):
+        for name, value in new[place].state_dict().items():
+            assert torch.equal(value, old[number].state_dict()[name])
+    assert isinstance(list(student.children())[-1], Normalize)
+    assert sum(isinstance(module, Normalize) for module in student.children()) == 1
+    student.save_pretrained(str(tmp_path / "student"), create_model_card=False)
+    saved = SentenceTransformer(str(tmp_path / "student"), device="cpu")
+    np.testing.assert_allclose(saved.encode(["the dog runs"]), student.encode(["the dog runs"]), atol=1e-6)
+    with pytest.raises(UserError, match="the teacher has 4 layers"):
+        build_student(TeacherLayers(5), teacher, never, 16)
+
+
+def test_layers_of_other_architectures_are_not_left_out(make_encoder_model: Callable[..., Any]) -> None:
+    with pytest.raises(UserError, match="layers of a modernbert cannot be left out"):
+        build_student(TeacherLayers(2), make_encoder_model("modernbert"), never, 16)
+
+
+def test_a_new_student_is_projected_to_its_teachers_dimension(teacher: SentenceTransformer) -> None:
+    shape = parse_student("layers=1,hidden=24,heads=2,vocabulary=26")
+    assert isinstance(shape, NewStudent)
+    torch.manual_seed(0)
+    student, projection = build_student(shape, teacher, lambda pieces: teacher.tokenizer, 40)
+    assert isinstance(projection, Dense)
+    assert (projection.in_features, projection.out_features) == (24, 16)
+    assert isinstance(projection.activation_function, torch.nn.Identity)
+    vector = student.encode("the dog runs")
+    assert vector.shape == (16,)
+    assert np.linalg.norm(vector) == pytest.approx(1)
+    plain = without_projection(student, projection)
+    assert plain.encode("the dog runs").shape == (24,)
+    assert plain.get_embedding_dimension() == 24
+    assert student.max_seq_length == 40
+    torch.manual_seed(0)
+    again, _ = build_student(shape, teacher, lambda pieces: teacher.tokenizer, 40)
+    np.testing.assert_array_equal(again.encode("the dog runs"), vector)
+
+
+def test_a_masked_lm_becomes_a_student_with_mean_pooling(
+    teacher: SentenceTransformer, tmp_path: Path, make_masked_lm: Callable[..., Path]
+) -> None:
+    folder = str(make_masked_lm(tmp_path / "small", layers=1, seed=5))
+    student, projection = build_student(folder, teacher, never, 64)
+    assert projection is None
+    expected = load_sentence_transformer(folder, pooling="mean", device="cpu").encode("a cat eats")
+    np.testing.assert_allclose(student.encode("a cat eats"), expected / np.linalg.norm(expected), atol=1e-6)
+
+
+def test_a_student_has_no_prompt(teacher: SentenceTransformer, prompted: Callable[..., Path]) -> None:
+    student, _ = build_student(str(prompted("query")), teacher, never, 16)
+    assert not any(student.prompts.values())
+    assert student.default_prompt_name is None
+    assert any(load_sentence_transformer(str(prompted("query")), device="cpu").prompts.values())
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_more_positions_repeat_the_table_after_the_first(make_encoder_model: Callable[..., Any], kind: str) -> None:
+    model = make_encoder_model(kind, pooling="mean")
+    texts = ["the dog runs", " ".join(["the old man sleeps"] * 5)]
+    long_text = " ".join(["the old man sleeps on the bed"] * 20)
+    before = model.encode(texts)
+    table = position_table(model[0].model)
+    assert table is not None
+    old = table.weight.detach().clone()
+    begin = 0 if kind == "bert" else table.padding_idx + 1
+    extend_positions(model, 150, "the student")
+    table = position_table(model[0].model)
+    assert table is not None
+    assert table.num_embeddings == begin + 150
+    assert model.max_seq_length == 150
+    np.testing.assert_allclose(model.encode(texts), before, atol=1e-6)
+    new = table.weight.detach()
+    assert torch.equal(new[: len(old)], old)
+    assert torch.equal(new[len(old)], old[begin + 1])
+    cycle = len(old) - begin - 1
+    assert torch.equal(new[len(old) + cycle], old[begin + 1])
+    assert model.preprocess([long_text])["input_ids"].shape[1] == 142
+    assert np.isfinite(model.encode(long_text)).all()
+
+
+def test_positions_are_not_taken_away(teacher: SentenceTransformer) -> None:
+    extend_positions(teacher, 10, "the student")
+    assert teacher.max_seq_length == 64
+
+
+def test_a_model_without_positions_is_not_extended(make_encoder_model: Callable[..., Any]) -> None:
+    model = make_encoder_model("modernbert")
+    limit = model.max_seq_length
+    assert limit is not None
+    with pytest.raises(UserError, match=r"--max-positions 5000: small takes \d+ tokens, and has no table to extend"):
+        extend_positions(model, 5000, "small")
