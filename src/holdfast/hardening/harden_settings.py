@@ -42,8 +42,8 @@ class HardenSettings(RolePromptOptions):
             `holdfast evaluate`; X is the share of words.
         retrieval: Folder in BEIR's layout, whose queries choose too, half of them, and measure the result.
         evaluations: Evaluations on the hold-out while training.
-        typo_vocabulary: Misspellings of the words of corpus and queries that become entries of the vocabulary, each with its
-            word's embedding, at most; for WordPiece tokenisers. 0: none.
+        typo_vocabulary: Misspellings of the words of corpus and queries that become entries of the vocabulary, each
+            with its word's embedding, at most; for WordPiece tokenisers. 0: none.
         spelling: Write a spelling correction of queries, with the words of the corpus, into the model's folder.
         misspellings: Known misspellings of words, which the noise typing draws in training: lines WORD, tab,
             misspellings with blanks between them, or MISSPELLING->WORD.

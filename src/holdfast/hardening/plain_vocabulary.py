@@ -26,7 +26,8 @@ class PlainVocabulary:
     @classmethod
     def of(cls, model: SentenceTransformer) -> PlainVocabulary:
         """Return the vocabulary of a model as it is now."""
-        return cls(model.tokenizer.backend_tokenizer.model, len(model[0].auto_model.get_input_embeddings().weight))
+        backbone: Any = model[0].auto_model
+        return cls(model.tokenizer.backend_tokenizer.model, len(backbone.get_input_embeddings().weight))
 
     @contextlib.contextmanager
     def used(self, model: SentenceTransformer) -> Iterator[None]:
@@ -41,4 +42,5 @@ class PlainVocabulary:
     def restore(self, model: SentenceTransformer) -> None:
         """Take the added entries out of the model."""
         model.tokenizer.backend_tokenizer.model = self.entries
-        model[0].auto_model.resize_token_embeddings(self.rows, mean_resizing=False)
+        backbone: Any = model[0].auto_model
+        backbone.resize_token_embeddings(self.rows, mean_resizing=False)
