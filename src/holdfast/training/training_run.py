@@ -89,7 +89,7 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
         run.print(f"training puts the prompt {prompt!r} before every sentence; it is never perturbed")
     with stage(run.console, f"reading {config.corpus}", unit="sentences", announce=False) as reading:
         corpus = _spooled(config, texts, reading.update)
-    prepared = {} if texts is None else texts.prepare_model(model, corpus)
+    prepared = {} if texts is None else dict(texts.prepare_model(model, corpus))
     choice, line = (None, "") if texts is None else texts.choice()
     selection = GOAL if choice is not None else resolved_selection(config.selection, config.data)
     goal = {} if choice is None else {GOAL: choice.record()}
