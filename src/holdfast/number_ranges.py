@@ -50,6 +50,7 @@ RANGES: Mapping[str, Range] = {
     "margin": Range(0, 1000),
     "query_share": Range(0, 1, above=True),
     "hold_out": Range(0, 10**6),  # 0: nothing
+    "typo_vocabulary": Range(0, 10**6),  # 0: none
     "perplexity": Range(1, 10**6),
     "max_grad_norm": Range(0, 10**9),  # 0: no clipping
 }

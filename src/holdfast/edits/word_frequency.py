@@ -46,9 +46,22 @@ def english_frequency() -> WordFrequency:
     Raises:
         UserError: symspellpy is not installed.
     """
+    return WordFrequency(_counts(), _CORPUS, source=f"symspellpy {metadata.version('symspellpy')} {_FILE}")
+
+
+def english_words() -> frozenset[str]:
+    """Return the words of that dictionary, in lower case.
+
+    Raises:
+        UserError: symspellpy is not installed.
+    """
+    return frozenset(_counts())
+
+
+@functools.cache
+def _counts() -> Mapping[str, int]:
     if not can_count():
         raise NotInstalled("the frequency of words needs symspellpy: pip install 'holdfast[attacks]'")
     text = (files("symspellpy") / _FILE).read_text(encoding="utf-8-sig")
     rows = (line.rsplit(" ", 1) for line in text.split("\n") if line.strip())
-    counts = {word: int(count) for word, count in rows}
-    return WordFrequency(counts, _CORPUS, source=f"symspellpy {metadata.version('symspellpy')} {_FILE}")
+    return {word: int(count) for word, count in rows}

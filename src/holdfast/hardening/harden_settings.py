@@ -42,6 +42,8 @@ class HardenSettings(RolePromptOptions):
             `holdfast evaluate`; X is the share of words.
         retrieval: Folder in BEIR's layout, whose queries choose too, half of them, and measure the result.
         evaluations: Evaluations on the hold-out while training.
+        typo_vocabulary: Misspellings of the words of corpus and queries that become entries of the vocabulary, each
+            with its word's embedding, at most; for WordPiece tokenisers. 0: none.
         spelling: Write a spelling correction of queries, with the words of the corpus, into the model's folder.
         misspellings: Known misspellings of words, which the noise typing draws in training: lines WORD, tab,
             misspellings with blanks between them, or MISSPELLING->WORD.
@@ -79,6 +81,7 @@ class HardenSettings(RolePromptOptions):
     noise: Annotated[str, Spelling(metavar="KIND[=X],...")] = "typing,speech"
     retrieval: Folder | None = None
     evaluations: int = 3
+    typo_vocabulary: int = 0
     spelling: Annotated[bool, Spelling(flag="--spelling/--no-spelling")] = True
     misspellings: Annotated[Path | None, Spelling(metavar="FILE")] = None
     synonyms: Annotated[str, Spelling(metavar="NAME|FILE")] = NONE
@@ -156,6 +159,7 @@ class HardenSettings(RolePromptOptions):
                 tagger=lambda: Resources(SETS["light"], data=self.data).tagger,
                 evaluations=self.evaluations,
                 sts_dev=sts_dev,
+                plain=texts.plain,
                 systems=dict if spelling is None else spelling.systems,
             )
 
@@ -172,6 +176,7 @@ class HardenSettings(RolePromptOptions):
             data=self.data,
             seed=self.seed,
             choose=choose,
+            typo_vocabulary=self.typo_vocabulary,
         )
         # `choose` is called after the texts were read.
         spelling = CorpusSpelling(texts.all_texts) if self.spelling else None

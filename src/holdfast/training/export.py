@@ -104,6 +104,8 @@ def _settings(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
         rows.append(("prompt before every sentence", record["prompt"]))
     if record["pooling"] is not None:
         rows.insert(3, ("pooling", record["pooling"]))
+    if entries := record.get("typo_entries"):
+        rows.append(("misspellings in the vocabulary, trained from the vectors of their words", f"{entries:,}"))
     training = dict(record["training"])
     training.pop("epochs" if training["max_steps"] else "max_steps")  # the one that did not decide
     rows += [(key.replace("_", " "), value) for key, value in training.items()]

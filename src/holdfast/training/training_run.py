@@ -89,9 +89,11 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
         run.print(f"training puts the prompt {prompt!r} before every sentence; it is never perturbed")
     with stage(run.console, f"reading {config.corpus}", unit="sentences", announce=False) as reading:
         corpus = _spooled(config, texts, reading.update)
+    prepared = {} if texts is None else dict(texts.prepare_model(model, corpus))
     choice, line = (None, "") if texts is None else texts.choice()
     selection = GOAL if choice is not None else resolved_selection(config.selection, config.data)
-    run.begin(_record(config, identity, corpus, selection, model) | ({} if choice is None else {GOAL: choice.record()}))
+    goal = {} if choice is None else {GOAL: choice.record()}
+    run.begin(_record(config, identity, corpus, selection, model) | goal | prepared)
     where = f"{processes()} process{'es' * (processes() > 1)} on {model.device}, {run.record['training']['precision']}"
     where += ", weights and optimiser sharded" * shard
     run.print(f"{corpus.sentences:,} sentences in {corpus.source}; {where}", line)
@@ -270,6 +272,8 @@ _PROTOCOL = (
         "queries",
         "query_share",
         "held_out",
+        "typo_vocabulary",
+        "typo_entries",
         "base_model",
         "base_model_sha256",
         "max_seq_length",

@@ -81,5 +81,11 @@ class TrainingTexts(Protocol):
     def open(self, facts: Mapping[str, Any]) -> SpooledCorpus:
         """Open the texts to train on, in every process."""
 
+    def prepare_model(self, model: SentenceTransformer, corpus: SpooledCorpus) -> Mapping[str, Any]:
+        """Change the model before the training, as by new entries of its vocabulary; return facts for ``run.json``.
+
+        It is called after `open` in every process, also of a resumed run, and must do the same each time.
+        """
+
     def choice(self) -> tuple[WeightChoice | None, str]:
         """Return the choice of the weights, and a line for people; None: the last step is kept. After `open`."""

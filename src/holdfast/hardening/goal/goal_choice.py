@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from holdfast.hardening.goal.meaning_pairs import meaning_pairs
 from holdfast.hardening.goal.measured_goal import Goal
 from holdfast.hardening.goal.mixed_texts import Held
 from holdfast.hardening.goal.old_index import OldIndex
+from holdfast.hardening.plain_vocabulary import PlainVocabulary
 from holdfast.input_limits import limited_to
 from holdfast.precision import ResolvedPrecision
 from holdfast.progress import Stage, stage
@@ -55,6 +57,8 @@ class GoalChoice:
         systems: returns functions of a query's text, by name, with which both encoders are measured at the end.
         sts_dev: returns the evaluator of STS-B dev, which is logged and chooses nothing; None: it is not at hand.
         weights: weights of the interpolations with the original.
+        plain: the vocabulary of the original encoder, if entries were added to the model's; then the original weights
+            with these entries may be kept too, as step 0.
 
     Attributes:
         metric: as in `holdfast.training.training_texts.WeightChoice`, like ``protocol``.
@@ -68,6 +72,7 @@ class GoalChoice:
     systems: Callable[[], Mapping[str, System]] = dict
     sts_dev: Callable[[int | None, ResolvedPrecision], StsDev] | None = None
     weights: Sequence[float] = WEIGHTS
+    plain: PlainVocabulary | None = None
     metric: str = f"eval_{SCORE}"
     protocol: str = RULE
 
@@ -99,7 +104,8 @@ class GoalChoice:
         self._noise, reasons = usable_noise(self.noise, english=self._language.is_english)
         for kind, reason in reasons.items():
             self._print(f"{kind} noise is not measured: {reason}")
-        with limited_to(model, max_seq_length), stage(console, "encoding the old index", unit="texts") as shown:
+        encoding = stage(console, "encoding the old index", unit="texts")
+        with limited_to(model, max_seq_length), self._as_original(model), encoding as shown:
             index = OldIndex.of(model, self.held.documents, precision=precision, progress=_update(shown))
         self._index = index
         with stage(console, "measuring the original encoder on the hold-out", unit="texts") as shown:
@@ -127,14 +133,17 @@ class GoalChoice:
         candidates = self._measured(model, trained)
         chosen = kept(candidates)
         step, weight = (0, 0.0) if chosen is None else (chosen.step, chosen.weight)
-        self._load(model, self._original if chosen is None else self._mixed(trained[step], weight))
+        self._load(model, self._mixed(trained[step], weight) if step else self._original)
         line = _line(chosen, candidates)
         self._print(line)
         curve = [each.record() for each in sorted(candidates, key=lambda each: (each.step, each.weight))]
         selected = {"step": step, "weight": weight, "line": line, "curve": curve}
         if chosen is not None:
             selected |= {"recovered": chosen.recovered, "clean_change": chosen.clean.difference}
-        return {"selected": selected, "old_index": self._reported(model, chosen is None)}
+        rows = self._reported(model, chosen is None)
+        if self.plain is not None and chosen is None:
+            self.plain.restore(model)
+        return {"selected": selected, "old_index": rows}
 
     # --- parts ------------------------------------------------------------------------------------------------------
 
@@ -151,10 +160,18 @@ class GoalChoice:
         texts = goal_texts(
             held.documents, places, queries, self._noise, seed=SEED, pairs=pairs, collection=collection, half=half
         )
-        return Goal(model, self._index, texts, self._precision, self._limit, progress)
+        with self._as_original(model):
+            return Goal(model, self._index, texts, self._precision, self._limit, progress)
+
+    def _as_original(self, model: SentenceTransformer) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which the model has the original's vocabulary."""
+        return contextlib.nullcontext() if self.plain is None else self.plain.used(model)
 
     def _measured(self, model: SentenceTransformer, trained: Mapping[int, Weights]) -> list[Candidate]:
         candidates = []
+        if self.plain is not None:
+            self._load(model, self._original)
+            candidates.append(judge(self._goal.original_outcomes, self._goal.measure(model), step=0, weight=0.0))
         total = len(trained) * len(self.weights)
         with stage(self._console, "measuring interpolations with the original", unit="encoders", total=total) as shown:
             for step, own in trained.items():
@@ -181,9 +198,11 @@ class GoalChoice:
         with stage(self._console, "measuring the kept encoder on the rest of the hold-out", unit="texts") as shown:
             self._load(model, self._original)
             goal = self._measure_of(model, 1, self._collection, _update(shown))
-            plain = {name: goal.measure(model, correct) for name, correct in systems.items()}
+            with self._as_original(model):
+                plain = {name: goal.measure(model, correct) for name, correct in systems.items()}
             self._load(model, new)
-            rows = old_index_rows(goal.original_outcomes, goal.measure(model), seed=SEED)
+            with self._as_original(model) if original_kept else contextlib.nullcontext():
+                rows = old_index_rows(goal.original_outcomes, goal.measure(model), seed=SEED)
             for name, correct in systems.items():
                 after = plain[name] if original_kept else goal.measure(model, correct)
                 rows += old_index_rows(plain[name], after, system=name, seed=SEED)
@@ -217,7 +236,10 @@ def _update(shown: Stage) -> Progress:
 def _line(chosen: Candidate | None, candidates: Sequence[Candidate]) -> str:
     """Return a sentence on the choice."""
     if chosen is not None:
-        of = f" at weight {chosen.weight:g} beside the original" if chosen.weight < 1.0 else ""
+        if chosen.step == 0:
+            of = " with misspellings in its vocabulary"
+        else:
+            of = f" at weight {chosen.weight:g} beside the original" if chosen.weight < 1.0 else ""
         return (
             f"step {chosen.step}{of}: recovers {chosen.recovered:.0f} % of what noise costs on the hold-out, clean "
             f"recall {chosen.clean.difference:+.2f} points"

@@ -6,15 +6,19 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from holdfast.data.corpus import SpooledCorpus, open_spooled, spool_corpus, spool_texts
 from holdfast.errors import UserError
 from holdfast.hardening.goal.hold_out import LARGEST_SHARE, HoldOut, Keys, Rows, hold_out, keys_of, training_rows
+from holdfast.hardening.plain_vocabulary import PlainVocabulary
 from holdfast.launch import is_first_process
 from holdfast.training.training_texts import WeightChoice
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 BANK = 20_000
 """Documents of the old index, held-out ones included."""
@@ -65,9 +69,11 @@ class MixedTexts:
         seed: seed of the sample.
         choose: returns the choice of the weights by what is held out, which is None in all processes but the first;
             None: the last step is kept.
+        typo_vocabulary: number of misspellings that become entries of the model's vocabulary, at most.
 
     Attributes:
         held: what is held out, after `open` in the first process; None: nothing.
+        plain: the model's own vocabulary, after `prepare_model`; None: it has not changed.
     """
 
     corpus: str
@@ -83,13 +89,16 @@ class MixedTexts:
     max_chars: int = 10_000
     seed: int = 42
     choose: Callable[[Held | None], WeightChoice] | None = None
+    typo_vocabulary: int = 0
     held: Held | None = field(default=None, init=False)
+    plain: PlainVocabulary | None = field(default=None, init=False)
     _holds_out: bool = field(default=False, init=False)
     _sources: list[SpooledCorpus] = field(default_factory=list, init=False)
 
     def record(self) -> dict[str, Any]:
         """Return the settings that decide on the texts."""
         record: dict[str, Any] = {"held_out": [self.held_texts, self.held_queries]}
+        record |= {"typo_vocabulary": self.typo_vocabulary} if self.typo_vocabulary else {}
         return record | ({} if self.queries is None else {"queries": self.queries, "query_share": self.share})
 
     def read(self, progress: Callable[[int], None]) -> dict[str, Any]:
@@ -123,6 +132,19 @@ class MixedTexts:
         if self._holds_out and is_first_process():
             self.held = self._read_held(self._sources)
         return open_spooled(facts["training"])
+
+    def prepare_model(self, model: SentenceTransformer, corpus: SpooledCorpus) -> dict[str, Any]:
+        """Add misspellings of the words of all texts to the model's vocabulary, if any are wanted.
+
+        Raises:
+            UserError: the model's tokeniser cannot have them, or symspellpy is not installed.
+        """
+        if not self.typo_vocabulary:
+            return {}
+        from holdfast.hardening.added_vocabulary import add_misspellings_of
+
+        self.plain = PlainVocabulary.of(model)
+        return {"typo_entries": add_misspellings_of(model, self.all_texts(), self.typo_vocabulary)}
 
     def all_texts(self) -> Iterator[str]:
         """Yield the texts of the corpus, then the queries, held out or not; reads them if no training has."""
@@ -204,9 +226,13 @@ def _texts(source: SpooledCorpus, rows: Rows) -> Iterator[str]:
         yield from source.dataset[rows[start : start + _ROWS_AT_ONCE]]["sentence"]
 
 
+def _all_texts(source: SpooledCorpus) -> Iterator[str]:
+    return _texts(source, np.arange(source.sentences))
+
+
 def _texts_list(source: SpooledCorpus, rows: Rows) -> list[str]:
     return list(_texts(source, rows))
 
 
 def _keys(source: SpooledCorpus) -> Keys:
-    return keys_of(_texts(source, np.arange(source.sentences)))
+    return keys_of(_all_texts(source))
