@@ -46,6 +46,7 @@ def english_frequency() -> WordFrequency:
     Raises:
         UserError: symspellpy is not installed.
     """
+    _require()
     return WordFrequency(_counts(), _CORPUS, source=f"symspellpy {metadata.version('symspellpy')} {_FILE}")
 
 
@@ -55,13 +56,17 @@ def english_words() -> frozenset[str]:
     Raises:
         UserError: symspellpy is not installed.
     """
+    _require()
     return frozenset(_counts())
+
+
+def _require() -> None:
+    if not can_count():
+        raise NotInstalled("the frequency of words needs symspellpy: pip install 'holdfast[attacks]'")
 
 
 @functools.cache
 def _counts() -> Mapping[str, int]:
-    if not can_count():
-        raise NotInstalled("the frequency of words needs symspellpy: pip install 'holdfast[attacks]'")
     text = (files("symspellpy") / _FILE).read_text(encoding="utf-8-sig")
     rows = (line.rsplit(" ", 1) for line in text.split("\n") if line.strip())
     return {word: int(count) for word, count in rows}
