@@ -67,11 +67,14 @@ BEFORE |= {"queries_clean": (100, 100), "queries_typing": (50, 100), "queries_sp
 def test_the_share_of_noise_that_is_recovered() -> None:
     before = outcomes(**BEFORE)
     new = {**BEFORE, "texts_typing": (65, 100), "texts_speech": (50, 100), "queries_typing": (75, 100)}
-    # typing: 5 of 20 and 25 of 50 points; speech: 10 of 40; what costs less than a point (0.5 of 100) does not count.
-    assert recovered(before, outcomes(**new)) == pytest.approx(np.mean([np.mean([25.0, 50.0]), np.mean([25.0, 0.0])]))
+    # typing: 5 of 20 and 25 of 50 queries; speech: 10 of 40 and 0 of 1; a loss of 5 of 1,000 does not count.
+    assert recovered(before, outcomes(**new)) == pytest.approx(100.0 * (30 / 70 + 10 / 41) / 2)
     little = {**BEFORE, "queries_speech": (995, 1000), "queries_clean": (1000, 1000), "queries_typing": (500, 1000)}
     fewer = {**little, "queries_speech": (1000, 1000), "texts_speech": (50, 100)}
     assert recovered(outcomes(**little), outcomes(**fewer)) == pytest.approx(np.mean([0.0, 25.0]))
+    few = outcomes(**{**BEFORE, "queries_clean": (10, 10), "queries_typing": (5, 10)})
+    lost = outcomes(**{**BEFORE, "queries_clean": (10, 10), "queries_typing": (0, 10), "texts_typing": (65, 100)})
+    assert recovered(few, lost) == pytest.approx(0.0), "of 20 and of 5 queries, 5 are found and 5 lost"
     assert recovered(before, before) == 0.0
     silent = outcomes(texts_clean=(80, 100), texts_typing=(80, 100))
     assert recovered(silent, silent) is None

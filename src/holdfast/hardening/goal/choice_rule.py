@@ -105,15 +105,18 @@ def recovered(original: Outcomes, new: Outcomes) -> float | None:
     """Return the percentage of what noise costs the original that the new encoder recovers; None: it costs nothing.
 
     For one kind of noise it is (noisy recall of the new encoder − that of the original) / (clean recall of the
-    original − its noisy recall), the mean over the groups of queries; then the mean over the kinds.
+    original − its noisy recall), both over the queries of all groups that lose `LEAST_LOSS` points or more, so that a
+    group of few queries counts little; then the mean over the kinds.
     """
-    shares: dict[str, list[float]] = {}
+    gains: dict[str, float] = {}
+    losses: dict[str, float] = {}
     for (group, version), before in original.found.items():
         loss = 100.0 * (_mean(original.found[group, CLEAN]) - _mean(before))
         if version != CLEAN and loss >= LEAST_LOSS:
             gain = 100.0 * (_mean(new.found[group, version]) - _mean(before))
-            shares.setdefault(version, []).append(100.0 * gain / loss)
-    return float(np.mean([np.mean(each) for each in shares.values()])) if shares else None
+            gains[version] = gains.get(version, 0.0) + gain * before.size
+            losses[version] = losses.get(version, 0.0) + loss * before.size
+    return float(np.mean([100.0 * gains[version] / losses[version] for version in losses])) if losses else None
 
 
 def recalls(found: Outcomes) -> dict[str, float]:
