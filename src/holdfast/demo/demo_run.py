@@ -100,6 +100,7 @@ def harden_encoder(settings: DemoSettings, console: Console) -> dict[str, Any]:
         data=settings.output,  # not the user's data sets, so that the measurements do not depend on them
         max_steps=settings.steps,
         batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
         seed=settings.seed,
         texts=str(settings.file(TEXTS_FILE)),
         examples=settings.audited,

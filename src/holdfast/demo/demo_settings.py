@@ -27,6 +27,7 @@ class DemoSettings:
             installation.
         steps: Optimiser steps of the hardening.
         batch_size: Sentences per step.
+        learning_rate: Peak learning rate of the hardening: higher than the default, for a small encoder and few steps.
         audited: Texts that the audits attack.
         seed: Random seed of all draws.
     """
@@ -35,8 +36,9 @@ class DemoSettings:
     output: Folder = Path("holdfast-demo")
     methods: bool = False
     prose: Annotated[Sequence[str] | None, PYTHON_ONLY] = None
-    steps: Annotated[int, PYTHON_ONLY] = 200
-    batch_size: Annotated[int, PYTHON_ONLY] = 48
+    steps: Annotated[int, PYTHON_ONLY] = 400
+    batch_size: Annotated[int, PYTHON_ONLY] = 64
+    learning_rate: Annotated[float, PYTHON_ONLY] = 1e-4
     audited: Annotated[int, PYTHON_ONLY] = 40
     seed: Annotated[int, PYTHON_ONLY] = 42
 
@@ -48,7 +50,7 @@ class DemoSettings:
     @property
     def record(self) -> dict[str, Any]:
         """The settings that must be the same for a resumed demo."""
-        names = ("methods", "steps", "batch_size", "audited", "seed")
+        names = ("methods", "steps", "batch_size", "learning_rate", "audited", "seed")
         return {name: getattr(self, name) for name in names}
 
     def file(self, name: str) -> Path:
