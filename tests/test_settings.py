@@ -98,7 +98,7 @@ def test_every_setting_is_an_option_of_its_verb(verb: str) -> None:
         if not option.spelling.argument:
             assert option.flag.partition("/")[0] in shown[option.name].opts
     python_only = {each.name for each in fields(VERBS[verb])} - {option.name for option in declared}
-    assert python_only <= {"device", "prose", "steps", "batch_size", "audited", "seed"}
+    assert python_only <= {"device", "prose", "steps", "batch_size", "learning_rate", "audited", "seed"}
 
 
 def test_yaml_and_the_command_line_make_the_same_settings(tmp_path: Path) -> None:
