@@ -129,11 +129,12 @@ def attacking(monkeypatch: pytest.MonkeyPatch, slow_from: int, seconds: float, e
         model=VectorFunction(lambda texts: np.ones((len(texts), 2)), name="f"),
         progress=SimpleNamespace(console=None, label=""),
         deadline=time.monotonic() + seconds,
+        journal=SimpleNamespace(attempts=lambda _: {}, add_attempt=lambda *_: None),
         space=space,
         seconds_of=lambda texts: 0.001 if enough else 100.0,
     )
     examples = [Example(number, ("a dog runs",)) for number in range(10)]
-    attempts = adversarial_items._attempts(context, None, None, examples)  # type: ignore[arg-type]
+    attempts = adversarial_items._attempts(context, "item", None, None, examples)  # type: ignore[arg-type]
     return [attempt.number for attempt in attempts], asked["side_by_side"]
 
 

@@ -17,6 +17,7 @@ from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.balls import Norm, sentence_norm
 from holdfast.adversary.gradient_encoder import recovered_texts, with_texts
 from holdfast.backbone import Features
+from holdfast.distributed import gather_keys
 from holdfast.edits.misspellings import read_misspellings
 from holdfast.edits.random_edits import SYNONYM, RandomEdits
 from holdfast.edits.synonyms import JoinedSynonyms, read_synonyms
@@ -299,7 +300,7 @@ class Anchored(Objective):
 
     def divergence(self, vectors: Tensor, anchors: Tensor) -> Tensor:
         """Return the mean KL divergence, a scalar, of the relations of vectors (B, d) from those of their anchors."""
-        bank = F.normalize(anchors, dim=1) if self.bank is None else self.bank
+        bank = F.normalize(gather_keys(anchors.detach())[0], dim=1) if self.bank is None else self.bank
         return relations_divergence(vectors, anchors, bank, self.temperature)
 
 

@@ -89,7 +89,8 @@ class Objective(nn.Module, ABC):
     @property
     def encoder(self) -> Encoder:
         """The encoder over the current (possibly wrapped) model."""
-        return Encoder(self.model, length_groups=self.length_groups)
+        groups = {} if self.length_groups is None else {"length_groups": self.length_groups}
+        return Encoder(self.model, **groups)
 
     @property
     def is_training_pass(self) -> bool:
