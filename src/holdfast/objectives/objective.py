@@ -89,8 +89,9 @@ class Objective(nn.Module, ABC):
     @property
     def encoder(self) -> Encoder:
         """The encoder over the current (possibly wrapped) model."""
-        groups = {} if self.length_groups is None else {"length_groups": self.length_groups}
-        return Encoder(self.model, **groups)
+        if self.length_groups is None:
+            return Encoder(self.model)  # with the encoder's own default
+        return Encoder(self.model, length_groups=self.length_groups)
 
     @property
     def is_training_pass(self) -> bool:
