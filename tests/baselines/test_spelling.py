@@ -168,6 +168,7 @@ def test_the_probabilities_of_strings_sum_to_less_than_one_and_those_like_words_
 
 
 def test_symspellpy_without_its_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_model, "_WORDS", "missing.txt")
+    monkeypatch.setattr(word_model, "_PAIRS", "missing.txt")
+    english_counts.cache_clear()
     with pytest.raises(UserError, match=r"symspellpy has no missing.txt: install it again"):
-        word_model._rows(word_model._WORDS)
+        english_counts()

@@ -6,18 +6,17 @@ The English counts come from the files of symspellpy, so that nothing of them is
 from __future__ import annotations
 
 import functools
-import importlib.util
 import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from importlib import resources
 from typing import NamedTuple
 
 from holdfast.baselines.spelling_counts import SpellingCounts
-from holdfast.errors import NotInstalled, UserError
+from holdfast.edits.word_frequency import can_count, dictionary_rows, english_word_counts
+from holdfast.errors import NotInstalled
 
-_WORDS, _PAIRS = "frequency_dictionary_en_82_765.txt", "frequency_bigramdictionary_en_243_342.txt"
+_PAIRS = "frequency_bigramdictionary_en_243_342.txt"
 _LETTERS = 60
 """The probability of a letter that was never seen is one in so many."""
 ENGLISH_STEP = 8
@@ -38,7 +37,7 @@ def require_symspell() -> None:
     Raises:
         UserError: it is not; the message says how to get it.
     """
-    if importlib.util.find_spec("symspellpy") is None:
+    if not can_count():
         raise NotInstalled("spelling correction needs symspellpy: pip install 'holdfast[retrieval]'")
 
 
@@ -50,17 +49,9 @@ def english_counts() -> EnglishCounts:
         UserError: it is not installed, or its files are missing.
     """
     require_symspell()
-    words = {word: int(count) for word, count in _rows(_WORDS)}
-    pairs = {(first, second): int(count) for first, second, count in _rows(_PAIRS)}
+    words = english_word_counts()
+    pairs = {(first, second): int(count) for first, second, count in dictionary_rows(_PAIRS)}
     return EnglishCounts(words, pairs, sum(words.values()))
-
-
-def _rows(name: str) -> list[list[str]]:
-    try:
-        text = (resources.files("symspellpy") / name).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UserError(f"symspellpy has no {name}: install it again, pip install 'holdfast[retrieval]'") from error
-    return [line.split() for line in text.split("\n") if line.strip()]
 
 
 class WordModel:

@@ -7,10 +7,10 @@ not report scores or accuracies on them as one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Literal
 
+from holdfast.demo.demo_texts import rows_of
 from holdfast.files import write_text
 
 Split = Literal["train", "test"]
@@ -39,19 +39,14 @@ class LabelledSentence:
     split: str
 
 
-def _rows(file: str) -> list[list[str]]:
-    text = resources.files("holdfast.demo").joinpath(file).read_text(encoding="utf-8")
-    return [line.split("\t") for line in text.split("\n")[1:] if line]
-
-
 def load_pairs() -> list[GradedPair]:
     """Load the sentence pairs, graded 0 to 5 in steps of 0.2 on the scale of the STS tasks."""
-    return [GradedPair(first, second, float(score), kind) for first, second, score, kind in _rows("pairs.tsv")]
+    return [GradedPair(first, second, float(score), kind) for first, second, score, kind in rows_of("pairs.tsv")]
 
 
 def load_sentiment() -> list[LabelledSentence]:
     """Load the sentences on films, meals, books, journeys, gadgets, matches, jobs, weather and similar subjects."""
-    return [LabelledSentence(sentence, label, split) for split, label, sentence in _rows("sentiment.tsv")]
+    return [LabelledSentence(sentence, label, split) for split, label, sentence in rows_of("sentiment.tsv")]
 
 
 def write_sentiment(folder: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from importlib.resources import files
 
-from holdfast.errors import NotInstalled
+from holdfast.errors import NotInstalled, UserError
 
 _FILE = "frequency_dictionary_en_82_765.txt"
 _CORPUS = 1.024e12  # words of the Google n-grams that the counts are of
@@ -47,7 +47,7 @@ def english_frequency() -> WordFrequency:
         UserError: symspellpy is not installed.
     """
     _require()
-    return WordFrequency(_counts(), _CORPUS, source=f"symspellpy {metadata.version('symspellpy')} {_FILE}")
+    return WordFrequency(english_word_counts(), _CORPUS, source=f"symspellpy {metadata.version('symspellpy')} {_FILE}")
 
 
 def english_words() -> frozenset[str]:
@@ -57,7 +57,7 @@ def english_words() -> frozenset[str]:
         UserError: symspellpy is not installed.
     """
     _require()
-    return frozenset(_counts())
+    return frozenset(english_word_counts())
 
 
 def _require() -> None:
@@ -66,7 +66,23 @@ def _require() -> None:
 
 
 @functools.cache
-def _counts() -> Mapping[str, int]:
-    text = (files("symspellpy") / _FILE).read_text(encoding="utf-8-sig")
-    rows = (line.rsplit(" ", 1) for line in text.split("\n") if line.strip())
-    return {word: int(count) for word, count in rows}
+def english_word_counts() -> Mapping[str, int]:
+    """Return the count of each word of the dictionary; symspellpy must be installed.
+
+    Raises:
+        UserError: symspellpy lacks its file.
+    """
+    return {word: int(count) for word, count in dictionary_rows(_FILE)}
+
+
+def dictionary_rows(name: str) -> list[list[str]]:
+    """Return the rows of a dictionary that comes with symspellpy, each a list of words and their count.
+
+    Raises:
+        UserError: symspellpy lacks the file.
+    """
+    try:
+        text = (files("symspellpy") / name).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UserError(f"symspellpy has no {name}: install it again, pip install 'holdfast[retrieval]'") from error
+    return [line.split() for line in text.split("\n") if line.strip()]

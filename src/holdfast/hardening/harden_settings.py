@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from holdfast.errors import NotInstalled
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
 from holdfast.text_prompts import RolePromptOptions
@@ -113,17 +112,11 @@ class HardenSettings(RolePromptOptions):
 
     def usable_edits(self) -> tuple[list[str], dict[str, str]]:
         """Return those of `EDITS` that can be made here, and the reasons of the others."""
-        from holdfast.edits.noise import noise_edits
+        from holdfast.edits.noise import Noise
+        from holdfast.hardening.goal.goal_queries import usable_noise
 
-        usable, reasons = [], {}
-        for kind in EDITS:
-            try:
-                noise_edits([kind])
-            except NotInstalled as error:
-                reasons[kind] = str(error)
-            else:
-                usable.append(kind)
-        return usable, reasons
+        usable, reasons = usable_noise(Noise.parse(",".join(EDITS)), english=True)
+        return [noise.kind for noise in usable], reasons
 
     @property
     def held_texts(self) -> int:

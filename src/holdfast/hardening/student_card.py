@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from holdfast.training.export import USAGE
+
 
 def student_card(record: Mapping[str, Any], made: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the text of the model card.
@@ -37,15 +39,7 @@ A sentence encoder of {made["parameters"] / 1e6:.1f} million weights, {made["meg
 {made["speed"]:.1f} times as fast as its teacher. Its vectors
 ({made["dimensions"]} numbers) are in {space}.
 
-```python
-from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer("path/to/this/folder")
-vectors = model.encode(["A cat sits on the mat.", "On the mat there is a cat."])
-print(model.similarity(vectors, vectors))
-```
-
-It is made of sentence-transformers' own modules; holdfast is not needed to use it.
+{USAGE}
 
 ## Measurements
 

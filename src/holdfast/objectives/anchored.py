@@ -196,23 +196,22 @@ class Anchored(Objective):
         """
         texts = recovered_texts(encoder.model, sentences)
         seed, step = self.draws.tolist()
-        if self.forms == "one":
-            texts = [
-                text if text is None or random.Random(f"{seed} {step} {text} form").random() < 0.5 else ""
-                for text in texts
-            ]
+        wanted = [
+            text is None or self.forms == "both" or random.Random(f"{seed} {step} {text} form").random() < 0.5
+            for text in texts
+        ]
+        texts = [text if is_wanted else None for text, is_wanted in zip(texts, wanted, strict=True)]
         versions = [self._draw(texts, f"{seed} {step}", number) for number in range(self.tries)]
-        wanted = sum(text != "" for text in texts)
-        self.diagnostics["unchanged"] = torch.tensor(1 - len(versions[0]) / max(1, wanted))
-        features = [with_texts(encoder.model, sentences, version) for version in versions]
+        self.diagnostics["unchanged"] = torch.tensor(1 - len(versions[0]) / max(1, sum(wanted)))
         chosen = versions[0]
-        if len(features) > 1:
+        if len(versions) > 1:
+            features = [with_texts(encoder.model, sentences, version) for version in versions]
             with torch.no_grad():
                 moved = torch.stack([distances(encoder.encode(version), anchors) for version in features])
             farthest = moved.argmax(dim=0).tolist()
             chosen = {row: versions[number][row] for row, number in enumerate(farthest) if row in versions[number]}
-            features = [with_texts(encoder.model, sentences, chosen)]
-        return features[0], torch.tensor([row in chosen for row in range(len(texts))], device=anchors.device)
+        is_changed = torch.tensor([row in chosen for row in range(len(texts))], device=anchors.device)
+        return with_texts(encoder.model, sentences, chosen), is_changed
 
     def _draw(self, texts: Sequence[str | None], seed: str, number: int) -> dict[int, str]:
         """Return the new texts of the rows that a draw changes, by row number."""
@@ -220,7 +219,7 @@ class Anchored(Objective):
         drawn = {
             row: self.random_edits.of(text, random.Random(f"{seed} {text}{suffix}"))
             for row, text in enumerate(texts)
-            if text
+            if text is not None
         }
         return {row: text for row, text in drawn.items() if text != texts[row]}
 

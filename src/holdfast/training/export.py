@@ -17,6 +17,18 @@ from holdfast.user_classes import is_user_class
 
 MODULES_FILE = "modules.json"
 
+USAGE = """\
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("path/to/this/folder")
+vectors = model.encode(["A cat sits on the mat.", "On the mat there is a cat."])
+print(model.similarity(vectors, vectors))
+```
+
+It is made of sentence-transformers' own modules; holdfast is not needed to use it."""
+"""How a finished encoder is used, for its card."""
+
 
 def export(model: SentenceTransformer, output: Path, card: str, *, half: bool = False) -> None:
     """Write ``model`` and its card into ``output``; ``modules.json`` comes last and makes the folder a model.
@@ -64,15 +76,7 @@ def model_card(
 
 A sentence encoder trained without labels: {method.IDEA}.
 
-```python
-from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer("path/to/this/folder")
-vectors = model.encode(["A cat sits on the mat.", "On the mat there is a cat."])
-print(model.similarity(vectors, vectors))
-```
-
-It is made of sentence-transformers' own modules; holdfast is not needed to use it.
+{USAGE}
 
 ## Training
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,7 +195,9 @@ class GoalChoice:
 
     def _reported(self, model: SentenceTransformer, original_kept: bool) -> list[dict[str, Any]]:
         """Return the rows of the old index for the weights in ``model``, which stay as they are."""
-        new, systems = weights_of(model), self.systems()
+        new = weights_of(model)
+        # Both encoders are asked the same queries, each of which is corrected once.
+        systems = {name: correct and functools.cache(correct) for name, correct in self.systems().items()}
         with stage(self._console, "measuring the kept encoder on the rest of the hold-out", unit="texts") as shown:
             self._load(model, self._original)
             goal = self._measure_of(model, 1, self._collection, _update(shown))
