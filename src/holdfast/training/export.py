@@ -27,7 +27,7 @@ print(model.similarity(vectors, vectors))
 ```
 
 It is made of sentence-transformers' own modules; holdfast is not needed to use it."""
-"""How a finished encoder is used, for its card."""
+"""Text of a card on the use of a finished encoder."""
 
 
 def export(model: SentenceTransformer, output: Path, card: str, *, half: bool = False) -> None:
