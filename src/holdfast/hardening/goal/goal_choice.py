@@ -162,7 +162,10 @@ class GoalChoice:
             held.documents, places, queries, self._noise, seed=SEED, pairs=pairs, collection=collection, half=half
         )
         with self._as_original(model):
-            return Goal(model, self._index, texts, self._precision, self._limit, progress)
+            goal = Goal(model, self._index, texts, self._precision, self._limit, progress)
+        for line in goal.left_out:
+            self._print(f"{'measuring the result' if half else 'choosing the weights'}: {line}")
+        return goal
 
     def _as_original(self, model: SentenceTransformer) -> contextlib.AbstractContextManager[None]:
         """Return a context in which the model has the original's vocabulary."""
