@@ -195,12 +195,31 @@ def test_it_is_hardened_against_the_synonyms_that_are_at_hand(
     assert synonyms("six", "--data", "data") is None
 
 
+def test_another_language_is_trained_with_typing_alone(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("py3langid")
+    pytest.importorskip("num2words")
+    pytest.importorskip("symspellpy")
+    assert settings().usable_edits() == (["typing", "speech"], {})
+    german = "Der Vertrag wird jedes Jahr verlängert, wenn niemand ihn kündigt und alle zufrieden sind"
+    (here / "german.txt").write_text("".join(f"{german} {number}.\n" for number in range(20)), encoding="utf-8")
+    monkeypatch.setattr("holdfast.hardening.hardening_run.train", lambda *_, **__: {})
+    for more, line in (([], "against typing alone: the texts are not in English\n"), (["--set", "edits=speech"], "")):
+        assert main(["harden", "old", "--corpus", "german.txt", "--output", "new", "--no-audit", *more]) == 0
+        assert capsys.readouterr().err == line
+    assert settings(corpus="german.txt").training().options["edits"] == "typing"
+    assert settings(corpus="german.txt", options={"edits": "speech"}).training().options["edits"] == "speech"
+    assert settings(corpus="-").usable_edits() == (["typing", "speech"], {}), "standard input is read once"
+
+
 def test_what_is_said_of_the_training_reaches_it(here: Path) -> None:
     said = {"column": "text", "epochs": 2.0, "max_steps": None, "batch_size": 5, "learning_rate": 3e-6, "seed": 7}
     said |= {"pooling": "mean", "precision": "fp32", "save_steps": 9, "max_length": 17, "data": here}
-    training = settings(**said).training()
+    (here / "mine.tsv").write_text("text\nThe man sleeps in the park\n", encoding="utf-8")
+    training = settings(corpus="mine.tsv", **said).training()
     assert {name: getattr(training, name) for name in said} == said
-    assert (training.method, training.model, training.corpus) == ("anchored", "old", "mine.txt")
+    assert (training.method, training.model, training.corpus) == ("anchored", "old", "mine.tsv")
 
 
 def row(verdict: str = "bends", **changed: Any) -> dict[str, Any]:

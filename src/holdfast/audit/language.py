@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from holdfast.edits.edit import ENGLISH
 
+SAMPLE = 1000
+"""Texts from the beginning of a corpus that are enough to tell its language."""
 _PART = 400
 """Characters of texts that are classified together: single sentences are too short to be told apart well."""
 _PARTS = 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -113,12 +114,31 @@ class HardenSettings(RolePromptOptions):
         return synonyms_at_hand(self.data) if self.synonyms == AUTO else synonyms_at(self.synonyms, self.data)
 
     def usable_edits(self) -> tuple[list[str], dict[str, str]]:
-        """Return those of `EDITS` that can be made here, and the reasons of the others."""
+        """Return those of `EDITS` that can be made here, in the corpus's language, and the reasons of the others.
+
+        Raises:
+            UserError: the corpus is missing or malformed.
+        """
         from holdfast.edits.noise import Noise
         from holdfast.hardening.goal.goal_queries import usable_noise
 
-        usable, reasons = usable_noise(Noise.parse(",".join(EDITS)), english=True)
+        usable, reasons = usable_noise(Noise.parse(",".join(EDITS)), english=self.corpus_is_english())
         return [noise.kind for noise in usable], reasons
+
+    def corpus_is_english(self) -> bool:
+        """Return False if the corpus begins in another language; standard input, which is read once, counts as English.
+
+        Raises:
+            UserError: the corpus is missing or malformed.
+        """
+        from holdfast.audit.language import SAMPLE, language_of
+        from holdfast.data.corpus import read_corpus
+        from holdfast.data.sources import STDIN
+
+        if STDIN in self.corpus.split(","):
+            return True
+        texts = read_corpus(self.corpus, column=self.column, data=self.data)
+        return language_of(list(itertools.islice(texts, SAMPLE)), None).is_english
 
     @property
     def held_texts(self) -> int:
@@ -179,7 +199,9 @@ class HardenSettings(RolePromptOptions):
 
     def training(self) -> TrainConfig:
         """Return the configuration of the training."""
-        options = {"edits": ",".join(self.usable_edits()[0]), **self.options}
+        options = dict(self.options)
+        if "edits" not in options:
+            options["edits"] = ",".join(self.usable_edits()[0])
         if self.misspellings is not None:
             options.setdefault("misspellings", str(self.misspellings))
         if found := self.sources_of_synonyms():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import io
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from made_up import made_up_texts
+from rich.console import Console
 from sentence_transformers import SentenceTransformer
 
 from holdfast.edits.noise import Noise, noisy
@@ -118,6 +121,16 @@ def test_where_nothing_is_better_the_original_is_kept(model: SentenceTransformer
     assert same(model, original)
     for row in found["old_index"]:
         assert row["metrics"]["before"] == row["metrics"]["after"], row["split"]
+
+
+def test_a_group_that_is_left_out_is_said(model: SentenceTransformer) -> None:
+    lines = io.StringIO()
+    choice = choice_of()
+    assert choice.held is not None
+    choice.held = dataclasses.replace(choice.held, choosing_queries=choice.held.choosing_queries[:9])
+    evaluator = choice.prepare(model, precision="fp32", max_seq_length=None, console=Console(file=lines, width=300))
+    assert "choosing the weights: queries are left out: of 9 only " in lines.getvalue()
+    assert not any("queries" in name for name in evaluator(model, steps=1))
 
 
 def test_the_best_step_is_measured_beside_the_last(model: SentenceTransformer, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.audit.language import language_of
+from holdfast.audit.language import SAMPLE, language_of
 from holdfast.edits.noise import Noise
 from holdfast.edits.tagging import Tagger
 from holdfast.encoding import Progress
@@ -101,7 +101,7 @@ class GoalChoice:
         self._original = weights_of(model)
         self._parameters = [name for name, _ in model.named_parameters(remove_duplicate=False)]
         self._collection = labelled_collection(self.retrieval) if self.retrieval is not None else None
-        self._language = language_of(self.held.documents[:1000], None)
+        self._language = language_of(self.held.documents[:SAMPLE], None)
         self._noise, reasons = usable_noise(self.noise, english=self._language.is_english)
         for kind, reason in reasons.items():
             self._print(f"{kind} noise is not measured: {reason}")
@@ -162,7 +162,10 @@ class GoalChoice:
             held.documents, places, queries, self._noise, seed=SEED, pairs=pairs, collection=collection, half=half
         )
         with self._as_original(model):
-            return Goal(model, self._index, texts, self._precision, self._limit, progress)
+            goal = Goal(model, self._index, texts, self._precision, self._limit, progress)
+        for line in goal.left_out:
+            self._print(f"{'measuring the result' if half else 'choosing the weights'}: {line}")
+        return goal
 
     def _as_original(self, model: SentenceTransformer) -> contextlib.AbstractContextManager[None]:
         """Return a context in which the model has the original's vocabulary."""

@@ -39,7 +39,7 @@ class QueryGroup:
         name: the name.
         versions: the texts of n queries, by version, `CLEAN` first.
         relevant: positions of the relevant documents, (n, r), -1 where there are fewer than r; None: the document that
-            the original encoder finds first for the clean text.
+            the original encoder finds first for the clean text, and those that are about as near.
         collection: documents of the group's own index; None: the texts of the corpus.
     """
 
@@ -83,8 +83,8 @@ def goal_texts(
     Args:
         documents: the documents of the old index, all different.
         held: positions of the held-out documents. A sentence of each, or some of its consecutive words, must find it.
-        queries: held-out texts like those that are searched with; their noisy versions must find what the clean ones
-            find with the original encoder.
+        queries: held-out texts like those that are searched with; their noisy versions must find what the original
+            encoder finds for the clean ones.
         noise: kinds of noise, each of which gives a version of all clean queries.
         seed: the random seed of parts and noise.
         pairs: changed texts, for `GoalTexts`.

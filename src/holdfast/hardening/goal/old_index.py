@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from holdfast.user_functions import SentenceEncoder
 
 _QUERIES_AT_ONCE = 512
+_SAMPLE = 1000
+"""Documents from which a query's mean similarity is computed, about."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,29 @@ class OldIndex:
             block = torch.from_numpy(queries[start : start + _QUERIES_AT_ONCE])
             found[start : start + len(block)] = (block @ documents).topk(k, dim=1).indices.numpy()
         return found
+
+    def about_as_near(self, queries: Vectors, nearest: Positions, share: float) -> Positions:
+        """Return which of the nearest documents are about as near as the first one; -1 in place of the others, (Q, k).
+
+        Their similarity is less than the first one's by at most ``share`` of its lead over the query's mean similarity
+        to the documents. So the result is the same whatever constant all similarities have in common.
+
+        Args:
+            queries: vectors, (Q, d).
+            nearest: positions of their nearest documents, best first, from `nearest`, (Q, k).
+            share: share of the lead.
+        """
+        import torch
+        from sentence_transformers.util import SimilarityFunction
+
+        asked = torch.from_numpy(finite(queries))
+        paired = SimilarityFunction.to_similarity_pairwise_fn(self.similarity)
+        columns = [paired(asked, torch.from_numpy(self.vectors[column])) for column in nearest.T]
+        found = torch.stack(columns, dim=1).numpy()
+        sample = torch.from_numpy(self.vectors[:: max(1, len(self.documents) // _SAMPLE)])
+        mean = SimilarityFunction.to_similarity_fn(self.similarity)(asked, sample).mean(dim=1, keepdim=True).numpy()
+        first = found[:, :1]
+        return np.where(found >= first - share * (first - mean), nearest, -1)
 
     def similarities(self, queries: Vectors, positions: Positions) -> np.ndarray:
         """Return the cosine of each query with one document, (Q,)."""
