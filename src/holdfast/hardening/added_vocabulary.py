@@ -21,14 +21,19 @@ _NOT_WORDPIECE = (
 )
 
 
+def takes_misspellings(model: SentenceTransformer) -> bool:
+    """Return True if the model's tokeniser is a fast one of WordPieces."""
+    backend = getattr(model.tokenizer, "backend_tokenizer", None)
+    return backend is not None and type(backend.model).__name__ == "WordPiece"
+
+
 def check_vocabulary(model: SentenceTransformer) -> None:
     """Raise an error if misspellings cannot be added to the model's vocabulary.
 
     Raises:
         UserError: the tokeniser is not a fast one of WordPieces.
     """
-    backend = getattr(model.tokenizer, "backend_tokenizer", None)
-    if backend is None or type(backend.model).__name__ != "WordPiece":
+    if not takes_misspellings(model):
         raise UserError(_NOT_WORDPIECE)
 
 

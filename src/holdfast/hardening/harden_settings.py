@@ -45,7 +45,8 @@ class HardenSettings(RolePromptOptions):
         retrieval: Folder in BEIR's layout, whose queries choose too, half of them, and measure the result.
         evaluations: Evaluations on the hold-out while training.
         typo_vocabulary: Misspellings of the words of corpus and queries that become entries of the vocabulary, each
-            with its word's embedding, at most; for WordPiece tokenisers. 0: none.
+            with its word's embedding, at most; for WordPiece tokenisers. 0: none; None: as many as the vocabulary has
+            entries, at most 30,000, for English texts.
         spelling: Write a spelling correction of queries, with the words of the corpus, into the model's folder.
         misspellings: Known misspellings of words, which the noise typing draws in training: lines WORD, tab,
             misspellings with blanks between them, or MISSPELLING->WORD.
@@ -83,7 +84,7 @@ class HardenSettings(RolePromptOptions):
     noise: Annotated[str, Spelling(metavar="KIND[=X],...")] = "typing,speech"
     retrieval: Folder | None = None
     evaluations: int = 3
-    typo_vocabulary: int = 0
+    typo_vocabulary: int | None = None
     spelling: Annotated[bool, Spelling(flag="--spelling/--no-spelling")] = True
     misspellings: Annotated[Path | None, Spelling(metavar="FILE")] = None
     synonyms: Annotated[str, Spelling(metavar="NAME|FILE")] = NONE

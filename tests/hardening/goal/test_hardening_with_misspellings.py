@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
@@ -77,3 +79,23 @@ def test_the_original_is_kept_without_them(here: Path, monkeypatch: pytest.Monke
     old, new = (SentenceTransformer(name, device="cpu") for name in ("old", "new"))
     assert old.tokenizer.get_vocab() == new.tokenizer.get_vocab()
     assert all(row["metrics"]["difference"] == 0.0 for row in result["results"])
+
+
+def test_misspellings_are_added_where_nobody_has_said_how_many(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = len(SentenceTransformer("old", device="cpu").tokenizer)
+    result = harden(settings("new", typo_vocabulary=None, hold_out=0), console=Console())
+    assert result["protocol"]["typo_vocabulary"] == "auto"
+    entries = result["protocol"]["typo_entries"]
+    assert 0 < entries <= before
+    assert len(SentenceTransformer("new", device="cpu").tokenizer) == before + entries
+    assert f"{entries} misspellings are new entries of the vocabulary" in capsys.readouterr().out
+
+
+def test_a_corpus_of_another_language_adds_none_and_says_so(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [f"Der kleine Hund von nebenan schläft heute auf dem {number}. Stuhl am Fenster" for number in range(100)]
+    Path("deutsch.txt").write_text("\n".join(texts), encoding="utf-8")
+    given = {"typo_vocabulary": None, "hold_out": 0, "max_steps": 2, "spelling": False}
+    result = harden(replace(settings("new", **given), corpus="deutsch.txt"), console=Console())
+    assert "typo_entries" not in result["protocol"]
+    said = " ".join(capsys.readouterr().out.split())
+    assert "no misspellings are added to the vocabulary: the corpus is not in English" in said

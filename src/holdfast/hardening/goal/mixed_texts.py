@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,9 @@ from holdfast.training.training_texts import WeightChoice
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+AUTO = "auto"
+MISSPELLINGS = 30_000
+"""Misspellings that are added to a vocabulary where nobody has said how many, at most: see benchmarks/RESULTS.md."""
 BANK = 20_000
 """Documents of the old index, held-out ones included."""
 LEAST = 200
@@ -69,7 +73,8 @@ class MixedTexts:
         seed: seed of the sample.
         choose: returns the choice of the weights by what is held out, which is None in all processes but the first;
             None: the last step is kept.
-        typo_vocabulary: number of misspellings that become entries of the model's vocabulary, at most.
+        typo_vocabulary: number of misspellings that become entries of the model's vocabulary, at most; None: as many as
+            it has entries, up to `MISSPELLINGS`, where they can be added.
 
     Attributes:
         held: what is held out, after `open` in the first process; None: nothing.
@@ -89,16 +94,17 @@ class MixedTexts:
     max_chars: int = 10_000
     seed: int = 42
     choose: Callable[[Held | None], WeightChoice] | None = None
-    typo_vocabulary: int = 0
+    typo_vocabulary: int | None = 0
     held: Held | None = field(default=None, init=False)
     plain: PlainVocabulary | None = field(default=None, init=False)
     _holds_out: bool = field(default=False, init=False)
+    _vocabulary_line: str = field(default="", init=False)
     _sources: list[SpooledCorpus] = field(default_factory=list, init=False)
 
     def record(self) -> dict[str, Any]:
         """Return the settings that decide on the texts."""
         record: dict[str, Any] = {"held_out": [self.held_texts, self.held_queries]}
-        record |= {"typo_vocabulary": self.typo_vocabulary} if self.typo_vocabulary else {}
+        record |= {"typo_vocabulary": AUTO if self.typo_vocabulary is None else self.typo_vocabulary}
         return record | ({} if self.queries is None else {"queries": self.queries, "query_share": self.share})
 
     def read(self, progress: Callable[[int], None]) -> dict[str, Any]:
@@ -139,12 +145,31 @@ class MixedTexts:
         Raises:
             UserError: the model's tokeniser cannot have them, or symspellpy is not installed.
         """
-        if not self.typo_vocabulary:
-            return {}
         from holdfast.hardening.added_vocabulary import add_misspellings_of
 
+        wanted = self._misspellings_that_suit(model) if self.typo_vocabulary is None else self.typo_vocabulary
+        if not wanted:
+            return {}
         self.plain = PlainVocabulary.of(model)
-        return {"typo_entries": add_misspellings_of(model, self.all_texts(), self.typo_vocabulary)}
+        entries = add_misspellings_of(model, self.all_texts(), wanted)
+        self._vocabulary_line = f"{entries:,} misspellings are new entries of the vocabulary"
+        return {"typo_entries": entries}
+
+    def _misspellings_that_suit(self, model: SentenceTransformer) -> int:
+        """Return how many misspellings are added if nobody has said; 0 if none can be, for which there is a line."""
+        from holdfast.audit.language import SAMPLE, language_of
+        from holdfast.edits.word_frequency import can_count
+        from holdfast.hardening.added_vocabulary import takes_misspellings
+
+        reason = ""
+        if not takes_misspellings(model):
+            reason = "its tokeniser is not one of WordPieces"
+        elif not can_count():
+            reason = "symspellpy is not installed"
+        elif not language_of(list(itertools.islice(self.all_texts(), SAMPLE)), None).is_english:
+            reason = "the corpus is not in English"
+        self._vocabulary_line = f"no misspellings are added to the vocabulary: {reason}"
+        return 0 if reason else min(MISSPELLINGS, len(model.tokenizer.get_vocab()))
 
     def all_texts(self) -> Iterator[str]:
         """Yield the texts of the corpus, then the queries, held out or not; reads them if no training has."""
@@ -154,7 +179,11 @@ class MixedTexts:
             yield from _texts(source, np.arange(source.sentences))
 
     def choice(self) -> tuple[WeightChoice | None, str]:
-        """Return the choice of the weights and a line on it; after `open`."""
+        """Return the choice of the weights and lines on it and on the vocabulary; after `open` and `prepare_model`."""
+        choice, line = self._choice()
+        return choice, "\n".join(filter(None, (self._vocabulary_line, line)))
+
+    def _choice(self) -> tuple[WeightChoice | None, str]:
         if self._holds_out and self.choose is not None:
             return self.choose(self.held), self._held_line()
         if self.choose is None or not (self.held_texts or self.held_queries):
