@@ -226,7 +226,9 @@ class GoalChoice:
     def _corrections(self, texts: GoalTexts) -> dict[str, System]:
         """Return the systems, each of which corrects each query once: both encoders are asked the same ones."""
         with stage(self._console, "preparing what is put before the encoders", announce=False):
-            systems = {name: correct and functools.cache(correct) for name, correct in self.systems().items()}
+            systems: dict[str, System] = {
+                name: correct and functools.cache(correct) for name, correct in self.systems().items()
+            }
         queries = texts.query_texts()
         for name, correct in systems.items():
             if correct is not None:
