@@ -42,6 +42,7 @@ def test_all_benchmarks_are_run_with_what_is_given_and_others_left_out() -> None
         "calibrate_similarity",
         "edit_samples",
         "fit_typing",
+        "harden_seeds",
         "noise_likeness",
         "normaliser",
         "spelling_correction",

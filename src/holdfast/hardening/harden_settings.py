@@ -22,6 +22,8 @@ EDITS = ("typing", "speech")
 """Noise in training, unless the options of the method name others: as people type, and as a recogniser writes."""
 HOLD_OUT = 4000
 """Texts of the corpus that choose the weights, at most, unless their number is given."""
+STEPS = 500
+"""Steps of a training at most, unless their number or that of the passes is given: more texts hardly find more."""
 MAX_LENGTH = 64
 """Maximum number of tokens of a training sentence: real texts are longer than the papers' limit of 32."""
 
@@ -53,7 +55,7 @@ class HardenSettings(RolePromptOptions):
         column: Column of the corpus that holds the sentences.
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
         pooling: cls, mean, max or prompt, for a raw masked language model.
-        epochs: Passes over the corpus; None: 1.
+        epochs: Passes over the corpus; None: 1, of at most 500 steps.
         max_steps: Optimiser steps, in place of --epochs.
         batch_size: Sentences per step; None: 64.
         learning_rate: Peak learning rate; it falls linearly to 0; None: the method's.
@@ -183,7 +185,7 @@ class HardenSettings(RolePromptOptions):
             self.query_share,
             held_texts=self.held_texts,
             held_queries=(self.held_texts + 1) // 2 if self.queries is not None else 0,
-            limit=None if self.max_steps is None else self.max_steps * batch,
+            limit=None if self.epochs is not None else (self.max_steps or STEPS) * batch,
             at_least=batch,
             column=self.column,
             data=self.data,

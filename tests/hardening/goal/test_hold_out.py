@@ -128,6 +128,13 @@ def test_without_queries_only_the_hold_out_is_left_out(sources: Path) -> None:
     assert len(opened(mixed(sources, queries=None, held_texts=0))) == 1000
 
 
+def test_without_queries_a_limited_training_takes_a_sample_of_the_seed_too(sources: Path) -> None:
+    one, same, other = (opened(mixed(sources, queries=None, limit=64, seed=seed)) for seed in (1, 1, 2))
+    assert len(one) == 64
+    assert one == same != other
+    assert len(opened(mixed(sources, queries=None, held_texts=0, limit=64))) == 64
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [

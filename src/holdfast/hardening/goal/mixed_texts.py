@@ -52,7 +52,7 @@ class MixedTexts:
 
     A text that is held out of one source is trained on in neither, nor are texts that differ from it only in case or
     punctuation. With queries, the training set holds ``share`` of them: the larger source once, the smaller one as
-    often as that takes; or, with ``limit``, a sample of that many texts.
+    often as that takes. With ``limit`` it is a sample of that many texts, if there are more.
 
     Args:
         corpus: source of texts like those that are encoded, as for ``--corpus``.
@@ -112,7 +112,7 @@ class MixedTexts:
         sources = [source for source in (texts, queries) if source is not None]
         keys = [_keys(source) for source in sources] if self.held_texts or self.held_queries else []
         facts = {"sources": [source.facts() for source in sources], "held_out": self._hold_out(sources, keys)}
-        if not facts["held_out"] and queries is None:
+        if not facts["held_out"] and queries is None and (self.limit is None or self.limit >= texts.sentences):
             return {**facts, "training": texts.facts()}
         excluded = np.concatenate([each.keys for each in self._held_out(keys)]) if facts["held_out"] else None
         rows = [
@@ -120,7 +120,7 @@ class MixedTexts:
             for source, own in zip(sources, keys or [np.empty(0, np.uint64)] * len(sources), strict=True)
         ]
         name = " + ".join(source.source for source in sources)
-        mixed = rows if queries is None else self._mixed(rows)
+        mixed = self._sampled(rows[0]) if queries is None else self._mixed(rows)
         chosen = (text for source, own in zip(sources, mixed, strict=True) for text in _texts(source, own))
         training = spool_texts(name, chosen, at_least=self.at_least, progress=progress)
         return {**facts, "training": training.facts()}
@@ -187,6 +187,11 @@ class MixedTexts:
     def _hold_out(self, sources: list[SpooledCorpus], keys: list[Keys]) -> bool:
         """Return True if enough of the corpus can be held out to choose by."""
         return bool(keys) and len(self._held_out(keys)[0].choosing) >= LEAST
+
+    def _sampled(self, rows: Rows) -> list[Rows]:
+        """Return the rows of the only source, or a sample of so many as are enough."""
+        enough = self.limit is None or self.limit >= len(rows)
+        return [rows if enough else _passes(rows, self.limit or 0, self.seed)]
 
     def _mixed(self, rows: list[Rows]) -> list[Rows]:
         """Return the rows of the corpus and of the queries to train on, in the share that was asked for."""
