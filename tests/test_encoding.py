@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from holdfast.encoding import encode_batches, encode_sentences, plan_batches, tokenise
+from holdfast.encoding import encode_batches, encode_sentences, normalised, plan_batches, tokenise
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
 
@@ -198,3 +198,10 @@ def test_bad_options_are_one_line(model: SentenceTransformer) -> None:
         encode_sentences(model, ["a"], precision="bf61")  # type: ignore[arg-type]
     with pytest.raises(UserError, match="at least 1, not 0"):
         encode_sentences(model, ["a"], tokens_per_batch=0)
+
+
+def test_vectors_are_normalised_and_those_without_a_direction_are_zero() -> None:
+    vectors = np.array([[3.0, 4.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0]], dtype=np.float32)
+    given = vectors.copy()
+    assert normalised(vectors).tolist() == [[0.6, 0.8], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
+    assert np.array_equal(vectors, given, equal_nan=True)

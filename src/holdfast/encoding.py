@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], None]
 Vectors = npt.NDArray[np.float32]
 
+Exact = npt.NDArray[np.float64]
+
 # Sentences tokenised in one call to get their lengths: enough for all threads of a fast tokeniser.
 _LENGTHS_AT_ONCE = 512
 
@@ -38,6 +40,14 @@ class Batch:
 
     rows: list[int]
     features: dict[str, Any]
+
+
+def normalised(vectors: npt.ArrayLike) -> Exact:
+    """Return vectors (n, d) divided by their lengths, in fp64; a row of zeros if one is zero or not finite."""
+    exact = np.asarray(vectors, dtype=np.float64)
+    norms = np.linalg.norm(exact, axis=1, keepdims=True)
+    units: Exact = np.divide(exact, norms, out=np.zeros_like(exact), where=np.isfinite(norms) & (norms > 0.0))
+    return units
 
 
 def encode_sentences(

@@ -19,13 +19,13 @@ from holdfast.attacks.encoder_targets import (
     RetrievalTarget,
     ScoredPairTarget,
     halfway,
-    units_of,
 )
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Example, Verdict
 from holdfast.attacks.metrics import correlations
 from holdfast.attacks.targets import ClassifierTarget
 from holdfast.edits.words import Words
+from holdfast.encoding import normalised
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
 
@@ -227,12 +227,12 @@ def test_neighbours_are_the_same_however_many_are_compared_at_once(
     """Against a sort of all exact cosines, rounded; of those that are equal the earlier text is nearer."""
     rng = np.random.default_rng(0)
     corpus = [f"text {i}" for i in range(200)]
-    vectors = units_of(rng.normal(size=(200, 3)) + 50.0)  # cosines near 1, many of them equal in five digits
+    vectors = normalised(rng.normal(size=(200, 3)) + 50.0)  # cosines near 1, many of them equal in five digits
     monkeypatch.setattr(
         encoder_targets, "encode_sentences", lambda model, texts, **_: vectors[: len(texts)].astype("f4")
     )
     asked = vectors[50:90]
-    rounded = np.round(asked @ units_of(vectors.astype("f4")).astype("f4").astype(float).T, 5)
+    rounded = np.round(asked @ normalised(vectors.astype("f4")).astype("f4").astype(float).T, 5)
     assert len(np.unique(rounded[0])) < 150
     for at_once in (1, 1000, 1 << 23):
         monkeypatch.setattr(encoder_targets, "_COSINES_AT_ONCE", at_once)

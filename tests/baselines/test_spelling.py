@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import pickle
 from collections.abc import Callable
@@ -11,9 +10,10 @@ from dataclasses import replace
 import pytest
 
 from holdfast.baselines import spelling, spelling_counts, word_model
+from holdfast.baselines.letter_model import LetterModel
 from holdfast.baselines.spelling import SpellingCorrection, SpellingSettings
 from holdfast.baselines.spelling_counts import SpellingCounts
-from holdfast.baselines.word_model import EnglishCounts, LetterModel, WordModel, english_counts
+from holdfast.baselines.word_model import EnglishCounts, WordModel, english_counts
 from holdfast.errors import UserError
 
 ENGLISH = {
@@ -158,13 +158,6 @@ def test_the_probability_of_a_word_after_another() -> None:
     assert model.log_after("garden", None) == model.log_alone("garden")
     letters = LetterModel(["zorb", *list(ENGLISH)[:: word_model.ENGLISH_STEP]])
     assert model.log_alone("zorg") == pytest.approx(-2.0 + letters.log("zorg"))
-
-
-def test_the_probabilities_of_strings_sum_to_less_than_one_and_those_like_words_have_most() -> None:
-    model = LetterModel(["ab", "abb", "ba"])
-    strings = ["".join(s) for n in range(1, 7) for s in itertools.product("ab", repeat=n)]
-    assert 0.5 < sum(math.exp(model.log(each)) for each in strings) < 1.0
-    assert model.log("abb") > model.log("bbb") > model.log("qqq")
 
 
 def test_symspellpy_without_its_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

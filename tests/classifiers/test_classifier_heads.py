@@ -127,6 +127,32 @@ def test_a_head_of_the_same_classes_is_kept_in_the_order_of_the_task(
     assert started.head.record()["class_match"]["by"] == by
 
 
+def test_a_head_of_other_names_is_kept_by_a_label_map(
+    make: Make, task: Callable[..., TrainingData], data: Path, tiny: Path, tmp_path: Path
+) -> None:
+    folder, material = make("LABEL_0", "LABEL_1"), task("a", "b")
+    label_map = {"LABEL_0": "b", "LABEL_1": "a"}
+    started = new_classifier(str(folder), material, 16, label_map=label_map)
+    saved = load_file(folder / "model.safetensors")
+    torch.testing.assert_close(started.model.classifier.weight.data, saved["classifier.weight"][[1, 0]])
+    assert started.head is not None
+    assert started.head.record()["class_match"]["by"] == "label map"
+    written = finetune(
+        FinetuneSettings(str(folder), str(data / "mine.tsv"), tmp_path / "mapped", label_map=label_map, max_steps=1)
+    )
+    assert written["protocol"]["label_map"] == label_map
+    assert written["protocol"]["head"]["class_match"]["matched"] == {"a": ["LABEL_1"], "b": ["LABEL_0"]}
+    for model, names, message in (
+        (tiny, ("a", "b"), "has no head: leave it out"),
+        (folder, ("a", "b", "c"), "has 2 classes, mine.tsv has 3 classes, so its head cannot be kept"),
+        (folder, ("a", "c"), "'b' is no class of the task mine.tsv"),
+    ):
+        with pytest.raises(UserError, match=f"--label-map.*{message}"):
+            new_classifier(str(model), task(*names), 16, label_map=label_map)
+    with pytest.raises(UserError, match="leave out --label-map"):
+        FinetuneSettings("m", "sst2", tmp_path / "x", frozen=True, label_map=label_map).check()
+
+
 def test_an_encoder_has_no_head_to_speak_of(tiny: Path, task: Callable[..., TrainingData]) -> None:
     started = start(tiny, task("a", "b"))
     assert started.head is None

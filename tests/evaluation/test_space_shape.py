@@ -14,8 +14,8 @@ from holdfast.evaluation.space import (
     anisotropy,
     effective_rank,
     evaluate_space,
-    normalised,
     spread,
+    unit_directions,
     variance_shares,
 )
 
@@ -121,5 +121,5 @@ def test_the_whole_shape_only_where_it_is_asked_for(stsb: Path, make_encoder_mod
 
 def test_normalised_is_exact_and_leaves_its_input() -> None:
     vectors = np.array([[3.0, 4.0]], dtype=np.float32)
-    assert normalised(vectors).tolist() == [[0.6, 0.8]]
+    assert unit_directions(vectors).tolist() == [[0.6, 0.8]]
     assert vectors.tolist() == [[3.0, 4.0]]

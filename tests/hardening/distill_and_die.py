@@ -1,36 +1,20 @@
 """Run by test_distill.py: distil a tiny student and die by SIGKILL at a given point, or live to the end.
 
-Usage: distill_and_die.py TEACHER CORPUS OUTPUT POINT, where POINT is "never", "block-N" (before the teacher's N-th
-block of vectors), "step-N" or "exporting".
+Usage: distill_and_die.py TEACHER CORPUS OUTPUT POINT, where POINT is "block-N" (before the teacher's N-th block of
+vectors) or as in `dying.die_at`.
 """
 
 from __future__ import annotations
 
 import functools
-import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback
-
+from dying import die, die_at
 from holdfast.hardening import distillation_run
 from holdfast.hardening.distill_settings import DistillSettings
 from holdfast.training import teacher_vectors, trainer
-
-
-def die(*_: Any, **__: Any) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-class DieAt(TrainerCallback):
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if state.global_step == self.step:
-            die()
 
 
 def main() -> None:
@@ -45,16 +29,7 @@ def main() -> None:
             return die() if len(calls) == int(number) else encode(*args, **options)
 
         teacher_vectors.encode_sentences = dying
-    if event == "step":
-        original = trainer.HoldfastTrainer.__init__
-
-        def patched(self: Any, *args: Any, **kwargs: Any) -> None:
-            original(self, *args, **kwargs)
-            self.add_callback(DieAt(int(number)))
-
-        trainer.HoldfastTrainer.__init__ = patched  # type: ignore[method-assign]
-    if event == "exporting":
-        distillation_run.export = die  # type: ignore[assignment]
+    die_at(point, trainer.HoldfastTrainer, distillation_run)
     settings = DistillSettings(
         teacher,
         "layers=1,hidden=24,vocabulary=60,heads=2",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
 from holdfast.attacks.resource_names import ResourceOptions
+from holdfast.data.label_map import LabelMap
 from holdfast.model_lookup import CALL_BATCH
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, PYTHON_ONLY, Assignments, Folder, Spelling
@@ -17,12 +18,6 @@ Goal = Literal["auto", "class", "score", "drift", "neighbours"]
 
 SIDE_BY_SIDE = 64
 """Number of parallel attacks. More attacks fill larger batches, which helps on a GPU more than on a CPU."""
-
-
-def _label_map(text: str) -> dict[str, str]:
-    from holdfast.data.labels import parse_label_map
-
-    return parse_label_map(text)
 
 
 @dataclass(frozen=True)
@@ -82,4 +77,4 @@ class AttackSettings(ResourceOptions, RolePromptOptions):
     estimate: bool = False
     processes: int = 1
     device: Annotated[str | None, PYTHON_ONLY] = None
-    label_map: Annotated[Mapping[str, str] | None, Spelling(metavar="MODEL=TASK,...", parse=_label_map)] = None
+    label_map: LabelMap | None = None

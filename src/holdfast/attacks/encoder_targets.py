@@ -18,7 +18,7 @@ from holdfast.attacks.examples import Example, Verdict
 from holdfast.attacks.requests import LossGradient
 from holdfast.attacks.targets import Output, Target, Texts, characters_seen, unknown_token
 from holdfast.edits.words import Words
-from holdfast.encoding import Progress, Vectors, encode_sentences
+from holdfast.encoding import Progress, Vectors, encode_sentences, normalised
 from holdfast.errors import UserError
 from holdfast.precision import ResolvedPrecision
 from holdfast.text_prompts import Role, prompt_of, side_of
@@ -85,7 +85,7 @@ class EncoderTarget(Target):
 
     def units(self, texts: Sequence[str], *, exact: bool = True) -> Unit:
         """Return the normalised vectors, (n, d) fp64."""
-        return units_of(self.encoded(list(texts), self.role, "fp32" if exact else "bf16"))
+        return normalised(self.encoded(list(texts), self.role, "fp32" if exact else "bf16"))
 
     def encoded(
         self,
@@ -172,7 +172,7 @@ class ScoredPairTarget(EncoderTarget):
             units, others = vectors[::2], vectors[1::2]
         else:
             units = self.units([text for text, _ in texts])
-            others = units_of(self.encoded([other for _, other in texts], self._other_role))
+            others = normalised(self.encoded([other for _, other in texts], self._other_role))
         for example, own, other in zip(examples, units, others, strict=True):
             self._others[example.number] = other
             self._first[example.number] = round(float(own @ other), _DECIMALS)
@@ -287,7 +287,7 @@ class RetrievalTarget(EncoderTarget):
             vectors = self.encoded(self._corpus, role, progress=progress)
         self._vectors = vectors.copy()
         for rows in self._blocks(len(self._vectors)):  # in blocks, to limit the fp64 memory
-            self._vectors[rows] = units_of(self._vectors[rows])
+            self._vectors[rows] = normalised(self._vectors[rows])
         self._near: dict[int, npt.NDArray[np.intp]] = {}
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
@@ -376,7 +376,7 @@ def fitted_scale(
         lowest: the lowest score of the annotation scale.
     """
     sides = ((first, side_of(encoder, "document", named=True)), (second, side_of(encoder, "query", named=True)))
-    units = [units_of(encode_sentences(encoder, list(texts), role=role)) for texts, role in sides]
+    units = [normalised(encode_sentences(encoder, list(texts), role=role)) for texts, role in sides]
     cosines = np.round((units[0] * units[1]).sum(axis=1), _DECIMALS)
     fit = IsotonicRegression(y_min=lowest, y_max=SCALE[1], out_of_bounds="clip").fit(cosines, scores)
 
@@ -384,13 +384,6 @@ def fitted_scale(
         return np.asarray(fit.predict(np.asarray(values, dtype=np.float64)), dtype=np.float64)
 
     return scale
-
-
-def units_of(vectors: npt.ArrayLike) -> Unit:
-    """Normalise vectors (n, d); return fp64."""
-    exact = np.asarray(vectors, dtype=np.float64)
-    units: Unit = exact / np.maximum(np.linalg.norm(exact, axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    return units
 
 
 def halfway(model: EncoderTarget, texts: Sequence[str]) -> float:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holdfast.audit.vector_movement import Units, normalised
-from holdfast.encoding import Progress, Vectors, encode_sentences
+from holdfast.audit.vector_movement import Units
+from holdfast.encoding import Progress, Vectors, encode_sentences, normalised
 
 if TYPE_CHECKING:
     from holdfast.input_limits import Cuts

@@ -13,7 +13,7 @@ from holdfast.attacks.encoder_targets import mean_cosine
 from holdfast.attacks.examples import Attempt
 from holdfast.edits.edit import Change
 from holdfast.edits.words import Words
-from holdfast.encoding import Progress, Vectors, encode_sentences
+from holdfast.encoding import Progress, encode_sentences, normalised
 from holdfast.evaluation.intervals import mean_interval, rate_interval
 from holdfast.input_limits import Cuts
 
@@ -227,12 +227,3 @@ def unit_vectors(
 ) -> Units:
     """Return normalised fp32 vectors as (n, d) fp64; a row of zeros if the vector is zero or not finite."""
     return normalised(encode_sentences(model, texts, progress=progress, cuts=cuts))
-
-
-def normalised(encoded: Vectors) -> Units:
-    """Return vectors (n, d) normalised in fp64; a row of zeros if the vector is zero or not finite."""
-    vectors = encoded.astype(np.float64)
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    usable = np.isfinite(norms) & (norms > 0.0)
-    units: Units = np.divide(vectors, norms, out=np.zeros_like(vectors), where=usable)
-    return units

@@ -1,4 +1,4 @@
-"""The probability of a word after another one, by counts of a corpus and of English, and of a string of letters.
+"""The probability of a word after another one, by counts of a corpus and of English.
 
 The English counts come from the files of symspellpy, so that nothing of them is copied.
 """
@@ -8,17 +8,15 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from holdfast.baselines.letter_model import LetterModel
 from holdfast.baselines.spelling_counts import SpellingCounts
 from holdfast.edits.word_frequency import can_count, dictionary_rows, english_word_counts
 from holdfast.errors import NotInstalled
 
 _PAIRS = "frequency_bigramdictionary_en_243_342.txt"
-_LETTERS = 60
-"""The probability of a letter that was never seen is one in so many."""
 ENGLISH_STEP = 8
 """The trigrams are of every eighth English word, beside those of the corpus: a small corpus alone has too few."""
 
@@ -122,34 +120,3 @@ class WordModel:
         if self._share:
             found += self._share * self._counts.words.get(word, 0) / self._counts.total
         return found or math.exp(self._log_unknown + self._letters.log(word))
-
-
-class LetterModel:
-    """The probability of a string of letters by trigrams, smoothed with bigrams and letters (Witten and Bell 1991)."""
-
-    def __init__(self, words: Iterable[str]) -> None:
-        self._grams, self._after, self._kinds = Counter[str](), Counter[str](), Counter[str]()
-        for word in words:
-            for gram in _grams(word):
-                self._kinds[gram[:-1]] += not self._grams[gram]
-                self._grams[gram] += 1
-                self._after[gram[:-1]] += 1
-
-    def log(self, word: str) -> float:
-        """Return ln P(the letters of the word, and its end)."""
-        found, share = 0.0, 1.0
-        for gram in _grams(word):
-            before = gram[:-1]
-            base = 1.0 / _LETTERS if not before else share
-            kinds, after = self._kinds[before], self._after[before]
-            share = (self._grams[gram] + kinds * base) / (after + kinds) if after else base
-            if len(gram) == 3:
-                found += math.log(share)
-        return found
-
-
-def _grams(word: str) -> Iterable[str]:
-    """Yield for each letter, and the end, its unigram, bigram and trigram; blanks are before and after the word."""
-    padded = f"  {word} "
-    for end in range(3, len(padded) + 1):
-        yield from (padded[end - 1 : end], padded[end - 2 : end], padded[end - 3 : end])

@@ -97,7 +97,7 @@ def _train(settings: FinetuneSettings, material: TrainingData, run: Run) -> dict
     """Fine-tune, export the best epoch, and return a summary of the training."""
     set_seed(settings.seed)
     with stage(run.console, f"loading {settings.model}", announce=False):
-        start = new_classifier(settings.model, material, settings.max_length, settings)
+        start = new_classifier(settings.model, material, settings.max_length, settings, settings.label_map)
     model, tokenizer = start.model, start.tokenizer
     if start.head is not None:
         run.print(start.head.describe())
@@ -247,6 +247,7 @@ def _settings_record(settings: FinetuneSettings) -> dict[str, Any]:
         "base_model": settings.model,
         "base_model_sha256": model_identity(resolve_model(settings.model))["model_sha256"],
         **({"prompt_options": settings.prompt_settings} if settings.prompt_settings else {}),
+        **({"label_map": dict(settings.label_map)} if settings.label_map is not None else {}),
         "training": {key: getattr(settings, key) for key in keys},
     }
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, ClassVar, get_args
 
+from holdfast.data.label_map import LabelMap
 from holdfast.errors import UserError, one_of
 from holdfast.launch import require_single_process
 from holdfast.number_ranges import check_numbers
@@ -27,6 +28,8 @@ class FinetuneSettings(PromptOptions):
         defence: none, adv, pgd, freelb, smart or robustembed (see docs/finetune.md).
         options: Option of the defence; repeatable.
         frozen: Fit a logistic regression to the vectors and leave the encoder unchanged.
+        label_map: The task's class for each class of a classifier whose head is kept: NEGATIVE=neg,POSITIVE=pos; None:
+            matched by name.
         train_split: Split to train on; None: train, or all where there is one.
         epochs: Passes over the training part; None: 4 for adv, 3 for the others.
         max_steps: Optimiser steps, in place of --epochs.
@@ -51,6 +54,7 @@ class FinetuneSettings(PromptOptions):
     defence: str = "none"
     options: Assignments = field(default_factory=dict)
     frozen: bool = False
+    label_map: LabelMap | None = None
     train_split: str | None = None
     epochs: float | None = None
     max_steps: int | None = None
@@ -110,6 +114,8 @@ class FinetuneSettings(PromptOptions):
         one_of("--precision", self.precision, get_args(Precision))
         if self.precision == "bf16" and DEFENCES[self.defence].NEEDS_FP32:
             raise UserError(f"what {self.defence} measures is lost in bf16: leave out --precision, or give fp32")
+        if self.frozen and self.label_map is not None:
+            raise UserError("--frozen fits a head of its own: leave out --label-map")
         if self.frozen and len(task.columns) == 2:
             raise UserError(f"--frozen takes tasks on single texts, and {self.task} has pairs: leave out --frozen")
         require_single_process("finetune")

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from holdfast.data.class_names import ClassNames
-from holdfast.data.labels import ClassMatch, find_match
+from holdfast.data.labels import ClassMatch, find_match, match_classes
 from holdfast.errors import UserError
 
 
@@ -41,7 +41,12 @@ class ClassifierHead:
 
 
 def decide_head(
-    model: Any, report: Mapping[str, Any], existing: ClassNames, needed: ClassNames, task_has_scores: bool
+    model: Any,
+    report: Mapping[str, Any],
+    existing: ClassNames,
+    needed: ClassNames,
+    task_has_scores: bool,
+    label_map: Mapping[str, str] | None = None,
 ) -> ClassifierHead | None:
     """Keep the head of a loaded sequence classifier, with its rows in the task's order, or reinitialise its last layer.
 
@@ -51,35 +56,42 @@ def decide_head(
         existing: the classes in the model's own configuration.
         needed: the classes of the task.
         task_has_scores: True for a regression.
+        label_map: the task's class for each class of the model; None: classes are matched by name.
 
     Returns:
         The decision; None if the model had no head.
 
     Raises:
         UserError: weights of the encoder, except a pooler's, are missing, or weights other than those of the last layer
-            differ in size from config.json; or the head has other classes and no final linear layer.
+            differ in size from config.json; the head has other classes and no final linear layer; or a label map does
+            not fit the classes, or there is no head whose classes it could match.
     """
     spec = existing.owner
     name, layer = _last_layer(model, len(needed.names))
     last = {f"{name}.{parameter}" for parameter, _ in layer.named_parameters()} if layer is not None else set()
     _refuse_misfitting_body(model, report, last, spec)
     if last & set(report["missing_keys"]):
+        if label_map is not None:
+            raise UserError(f"--label-map is for classifiers, whose head is kept, and {spec} has no head: leave it out")
         return None
     if report["mismatched_keys"]:
-        return ClassifierHead(
-            False,
-            f"{spec} has {_counted(existing)}, {needed.owner} has {_counted(needed, task_has_scores)}",
-        )
+        reason = f"{spec} has {_counted(existing)}, {needed.owner} has {_counted(needed, task_has_scores)}"
+        if label_map is not None:
+            raise UserError(f"--label-map: {reason}, so its head cannot be kept: leave it out")
+        return ClassifierHead(False, reason)
     if task_has_scores:
+        if label_map is not None:
+            raise UserError(f"--label-map: {needed.owner} has scores, no classes: leave it out")
         return ClassifierHead(True, f"{spec} has one output, as a score has")
-    match = find_match(existing, needed)
+    match = find_match(existing, needed) if label_map is None else match_classes(existing, needed, label_map)
     if layer is None:
         if match is None or match.numbers != tuple(range(len(needed.names))):
             raise UserError(f"{spec} does not end in a linear layer that could be reinitialised for {needed.owner}")
     elif match is None:
         _draw(layer, model)
         reason = (
-            f"{spec} has the classes {existing.listed()}, {needed.owner} has {needed.listed()}: the names do not match"
+            f"{spec} has the classes {existing.listed()}, {needed.owner} has {needed.listed()}: the names do not match "
+            "(--label-map keeps the head)"
         )
         return ClassifierHead(False, reason, drawn=tuple(sorted(last)))
     else:

@@ -6,6 +6,7 @@ The head of another classifier is kept if its classes are the task's.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,12 +54,17 @@ class InitialModel:
 
 
 def new_classifier(
-    spec: str, material: TrainingData, max_length: int, prompts: PromptOptions | None = None
+    spec: str,
+    material: TrainingData,
+    max_length: int,
+    prompts: PromptOptions | None = None,
+    label_map: Mapping[str, str] | None = None,
 ) -> InitialModel:
     """Build the classifier, or the regression with one output, for a training.
 
     New weights are drawn from torch's random numbers: set their seed first. The tokeniser's limit is lowered to
-    ``max_length``, so that the finished model always cuts texts at the same length; a prompt does not count.
+    ``max_length``, so that the finished model always cuts texts at the same length; a prompt does not count. The label
+    map has the task's class for each class of a classifier whose head is kept.
 
     Raises:
         UserError: a prompt is not chosen (`choose_prompts`), or cannot be put into the tokeniser; the model cannot be
@@ -94,7 +100,7 @@ def new_classifier(
     limit = checked_limit(tokenizer, model, spec)
     existing = ClassNames.of(spec, class_names_of(before, spec), trained_on(before))
     needed = ClassNames.of(material.task, material.classes, material.task)
-    head = decide_head(model, report, existing, needed, material.regression)
+    head = decide_head(model, report, existing, needed, material.regression, label_map)
     if head is None and (resolve_model(spec) / CLASSES_FILE).is_file():
         head = ClassifierHead(False, f"{spec} is a classifier on a frozen encoder, and only its encoder is used")
     unfilled = {*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])}

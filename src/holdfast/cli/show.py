@@ -14,6 +14,7 @@ from holdfast.cli.console import console, print_json, table, work_quietly
 from holdfast.cli.diff import marked
 from holdfast.cli.error_lines import warn_changed
 from holdfast.cli.verbs import Call, verb
+from holdfast.data.label_map import LabelMap
 from holdfast.errors import one_of
 from holdfast.files import expanded
 from holdfast.number_ranges import in_range
@@ -59,12 +60,6 @@ def show(
         out.print(f"no example with the outcome {outcome}")
 
 
-def _label_map(text: str) -> dict[str, str]:
-    from holdfast.data.labels import parse_label_map
-
-    return parse_label_map(text)
-
-
 @dataclass(frozen=True)
 class TransferSettings(PromptOptions):
     """Settings of a transfer of attacks.
@@ -83,7 +78,7 @@ class TransferSettings(PromptOptions):
     results: Annotated[tuple[str, ...], Spelling(argument=True, repeated=True, metavar="RESULT.json...")]
     models: str | None = None
     recipe: str | None = None
-    label_map: Annotated[Mapping[str, str] | None, Spelling(metavar="MODEL=TASK,...", parse=_label_map)] = None
+    label_map: LabelMap | None = None
     output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None
 
 

@@ -21,7 +21,7 @@ from holdfast.demo.demo_folder import REPORT_FILE, RESULT_FILE, lines_of, prepar
 from holdfast.demo.demo_settings import CORPUS_FILE, HARDENED, QUESTIONS_FILE, TEXTS_FILE, DemoSettings
 from holdfast.demo.demo_texts import audited_texts, load_changed_meanings, load_town, training_corpus
 from holdfast.demo.retrieval_probe import CLEAN, Found, RetrievalProbe
-from holdfast.encoding import encode_sentences
+from holdfast.encoding import encode_sentences, normalised
 from holdfast.errors import UserError
 from holdfast.files import exclusive
 from holdfast.model_lookup import model_identity, resolve_model
@@ -112,7 +112,7 @@ def other_wording_nearer(model: SentenceTransformer) -> Nearer:
     """Return, for each text with a changed meaning, whether another wording is nearer than the other meaning: (n,)."""
     texts = load_changed_meanings()
     columns = [encode_sentences(model, [getattr(each, name) for each in texts]) for name in ("text", "same", "other")]
-    clean, same, other = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in columns)
+    clean, same, other = map(normalised, columns)
     nearer: Nearer = (clean * same).sum(axis=1) > (clean * other).sum(axis=1)
     return nearer
 

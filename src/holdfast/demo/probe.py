@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from holdfast.data.registry import ScoredPairs
 from holdfast.demo.demo_sentences import load_pairs
 from holdfast.edits.noise import noisy
-from holdfast.encoding import Vectors, encode_sentences
+from holdfast.encoding import Vectors, encode_sentences, normalised
 from holdfast.evaluation.sts import score_pairs
 
 if TYPE_CHECKING:
@@ -76,20 +75,14 @@ def noise_metrics(clean: Vectors, noisy: Vectors) -> dict[str, float]:
         ``movement``: mean of 1 - cosine to the clean vector, x100; ``found``: share of the copies whose nearest clean
         vector is their own, x100.
     """
-    cosines = _unit(noisy) @ _unit(clean).T  # (n copies, n sentences)
+    cosines = normalised(noisy) @ normalised(clean).T  # (n copies, n sentences)
     found = cosines.argmax(axis=1) == np.arange(len(clean))
     return {"movement": 100 * float(1 - cosines.diagonal().mean()), "found": 100 * float(found.mean())}
 
 
 def spread(vectors: Vectors) -> float:
     """Return the mean of 1 - cosine over all pairs of different rows of (n, d), x100: a scale for the movement."""
-    unit = _unit(vectors)
+    unit = normalised(vectors)
     count = len(unit)
     total = float(np.square(unit.sum(axis=0)).sum()) - count  # sum of the cosines of all ordered pairs
     return 100 * (1 - total / (count * (count - 1)))
-
-
-def _unit(vectors: Vectors) -> npt.NDArray[np.float64]:
-    double = vectors.astype(np.float64)
-    unit: npt.NDArray[np.float64] = double / np.linalg.norm(double, axis=1, keepdims=True)
-    return unit

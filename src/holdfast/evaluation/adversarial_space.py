@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.errors import UserError, one_of
-from holdfast.evaluation.space import normalised
+from holdfast.evaluation.space import unit_directions
 from holdfast.results import read_result
 from holdfast.text_prompts import PromptOptions, choose_prompts
 
@@ -188,7 +188,7 @@ def space_of_pairs(pairs: TextPairs, clean: npt.ArrayLike, adversarial: npt.Arra
     Raises:
         UserError: as `pair_distances`, or a vector is zero.
     """
-    directions = pair_distances(normalised(clean), normalised(adversarial))
+    directions = pair_distances(unit_directions(clean), unit_directions(adversarial))
     return {
         "task": "space-attacked",
         "split": "attacked",

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.encoding import Exact
 from holdfast.errors import UserError
 from holdfast.evaluation.adversarial_space import TextPairs
-from holdfast.evaluation.space import Exact
 from holdfast.number_ranges import in_range
 
 DEFAULT_PERPLEXITY = 30.0

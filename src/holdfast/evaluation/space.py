@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.encoding import Progress, Vectors
+from holdfast.encoding import Exact, Progress, Vectors, normalised
 from holdfast.errors import UserError
 from holdfast.evaluation.vectors import Encode, encode_once
 from holdfast.precision import ResolvedPrecision
@@ -21,12 +21,10 @@ SAME_MEANING = 4.0
 
 _ROWS_AT_ONCE = 1024
 
-Exact = npt.NDArray[np.float64]
-
 
 def alignment(vectors1: Vectors, vectors2: Vectors) -> float:
     """Return ``E ‖f(x) − f(x⁺)‖²`` over n pairs of positives (n, d), normalised first. Lower is better; at most 4."""
-    return float(np.square(normalised(vectors1) - normalised(vectors2)).sum(axis=1).mean())
+    return float(np.square(unit_directions(vectors1) - unit_directions(vectors2)).sum(axis=1).mean())
 
 
 def uniformity(vectors: Vectors) -> float:
@@ -37,7 +35,7 @@ def uniformity(vectors: Vectors) -> float:
     Raises:
         UserError: there is only one vector.
     """
-    unit = normalised(vectors)
+    unit = unit_directions(vectors)
     if len(unit) < 2:
         raise UserError("uniformity needs at least two texts")
     total = 0.0
@@ -57,7 +55,7 @@ def anisotropy(vectors: Vectors) -> float:
     Raises:
         UserError: there is only one vector.
     """
-    unit = normalised(vectors)
+    unit = unit_directions(vectors)
     if len(unit) < 2:
         raise UserError("anisotropy needs at least two texts")
     # ‖Σ u‖² is the sum of all cosines, including those of each vector with itself.
@@ -73,7 +71,7 @@ def variance_shares(vectors: Vectors) -> Exact:
     Raises:
         UserError: all vectors have the same direction, so there is no variance.
     """
-    unit = normalised(vectors)
+    unit = unit_directions(vectors)
     spectrum: Exact = np.square(np.linalg.svd(unit - unit.mean(axis=0), compute_uv=False))
     if spectrum.sum() <= len(unit) * np.finfo(np.float32).eps ** 2:  # the variance that rounding to fp32 can cause
         raise UserError("space: the model gives all texts the same vector, whose spectrum is empty")
@@ -162,15 +160,13 @@ def evaluate_space(
     }
 
 
-def normalised(vectors: npt.ArrayLike) -> Exact:
+def unit_directions(vectors: npt.ArrayLike) -> Exact:
     """Return vectors (n, d) divided by their lengths, in fp64.
 
     Raises:
         UserError: a vector is zero or not finite.
     """
-    exact = np.asarray(vectors, dtype=np.float64)
-    norms = np.linalg.norm(exact, axis=1, keepdims=True)
-    if not (np.isfinite(norms).all() and norms.all()):
+    units = normalised(vectors)
+    if not units.any(axis=1).all():
         raise UserError("space: the model gives vectors that are zero or not finite, which have no direction")
-    units: Exact = exact / norms
     return units

@@ -65,7 +65,7 @@ _NOT_ENCODER = (
     *("method", "model", "corpus", "output", "data", "seed", "report_to", "report_sts", "save_steps"),
     *("keep_checkpoints", *_PROMPTS),
 )
-_NOT_CLASSIFIER = ("model", "output", "data", "seed", "save_steps", "adversarial_texts", *_PROMPTS)
+_NOT_CLASSIFIER = ("model", "output", "data", "seed", "save_steps", "adversarial_texts", "label_map", *_PROMPTS)
 _NOT_ATTACK = (
     *(
         "model",

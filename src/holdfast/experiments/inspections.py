@@ -28,9 +28,9 @@ def similarities(encoder: SentenceTransformer, pairs: Sequence[Sequence[str]]) -
         For each pair ``{task: "similarity", split: "1", n: 1, metrics: {similarity, cosine}}``; split is its number.
     """
     from holdfast.encoding import encode_sentences
-    from holdfast.evaluation.space import normalised
+    from holdfast.evaluation.space import unit_directions
 
-    first, second = (normalised(encode_sentences(encoder, [pair[side] for pair in pairs])) for side in (0, 1))
+    first, second = (unit_directions(encode_sentences(encoder, [pair[side] for pair in pairs])) for side in (0, 1))
     rows = []
     for number, cosine in enumerate((first * second).sum(axis=1).tolist(), start=1):
         metrics = {"similarity": _HIGHEST * max(0.0, cosine), "cosine": cosine}

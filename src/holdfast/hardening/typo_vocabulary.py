@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from holdfast.baselines.letter_model import LetterModel
 from holdfast.edits.typing_outcomes import outcomes
 from holdfast.edits.typing_rates import MISSPELLING, SLIP, TypingRates, typing_rates
 from holdfast.edits.word_frequency import english_words
-from holdfast.hardening.letter_model import LetterModel
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 SHORTEST = 4
@@ -21,6 +21,7 @@ POSTERIOR = 0.9
 """Probability that an entry is a misspelling of its word and of no other, and begins no unknown word, at least."""
 ERROR_RATE = 0.03
 """Share of mistyped words in the texts for which the entries are meant, against which unknown words are weighed."""
+_PRIOR, _NUMBER_OF_LETTERS = 5.0, 30  # of the model of unknown words
 _FIRST_LOOK = 1000  # words, after which improbable misspellings are left out
 _SPARE = 2.0  # candidates per entry that is wanted, as guards drop some
 _LARGEST = 0.2  # share of a word's most probable misspelling among all, at most
@@ -79,8 +80,8 @@ def typo_vocabulary(
         UserError: symspellpy is not installed.
     """
     known = english_words()
-    letters = LetterModel([word for word, count in word_counts.items() if count == 1])
-    unseen = letters.unseen_share(word_counts)
+    once = [word for word, count in word_counts.items() if count == 1]
+    letters, unseen = LetterModel(once, prior=_PRIOR, letters=_NUMBER_OF_LETTERS), unseen_share(word_counts)
     found: list[Misspelling] = []
     candidates = _candidates(word_counts, size, rates or typing_rates(), listed or {})
     for typed, (score, word, total) in sorted(candidates.items(), key=lambda each: (-each[1][0], each[0])):
@@ -94,6 +95,11 @@ def typo_vocabulary(
         if score * error_rate >= posterior * (total * error_rate + unknown):
             found.append(Misspelling(typed, word, score * error_rate))
     return found
+
+
+def unseen_share(counts: Mapping[str, int]) -> float:
+    """Return the share of words of a new text that the corpus lacks, after Good and Turing; at least one word's."""
+    return max(1, sum(count == 1 for count in counts.values())) / max(1, sum(counts.values()))
 
 
 Scored = dict[str, tuple[float, str, float]]

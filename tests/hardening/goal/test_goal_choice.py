@@ -161,7 +161,16 @@ def test_systems_are_measured_before_both_encoders(model: SentenceTransformer, t
     right = dict(zip(noisy(asked, "typing", 0.4, 0), asked, strict=True))
     choice, _ = prepared(model, systems=lambda: {"corrected": lambda text: right.get(text, text)})
     cured(model)
+    shown = io.StringIO()
+    choice._console = Console(file=shown, width=300)
     rows = choice.choose(model, KeepBest(tmp_path, choice.metric), 1)["old_index"]
+    for stage in (
+        "measuring the original encoder on the rest of the hold-out",
+        "corrected: correcting the queries: 0/260 texts",
+        "measuring the original encoder behind corrected on the rest of the hold-out",
+        "measuring the kept encoder behind corrected on the rest of the hold-out",
+    ):
+        assert f"\n{stage}\n" in f"\n{shown.getvalue()}", stage
     of_system = {row["split"]: row["metrics"] for row in rows if row.get("system") == "corrected"}
     assert list(of_system) == ["clean, corrected", "typing, corrected", "queries typing, corrected"]
     plain = {row["split"]: row["metrics"] for row in rows if "system" not in row}

@@ -60,7 +60,8 @@ def test_the_whole_command(here: Path, capsys: pytest.CaptureFixture[str]) -> No
         f"{split}, spelling" for split in ("clean", "typing", "queries typing")
     ]
     assert (here / "new" / "spelling" / "spelling.json").is_file()
-    assert [row["n"] for row in old_index][:3] == [200, 200, 75]
+    # Two of 75 queries have ten documents that are about as near.
+    assert [row["n"] for row in old_index][:3] == [200, 200, 73]
     assert any(row["task"] == "audit-typos" for row in result["results"])
     assert "old index.clean" in printed.out
     assert selected["line"] in " ".join(printed.out.split())

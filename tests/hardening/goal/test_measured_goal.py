@@ -159,6 +159,8 @@ def test_a_correction_is_applied_to_queries_only(model: SentenceTransformer, doc
 
     found = goal.measure(model, correct)
     assert not set(seen) & set(documents)
+    assert not found.nearer.size
+    assert not set(seen) & {pair.move for pair in texts.pairs}
     assert set(texts.groups[0].versions["typing"]) <= set(seen)
     assert found.found["texts", "clean"].sum() <= 1
 

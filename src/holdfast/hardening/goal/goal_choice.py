@@ -15,7 +15,7 @@ from holdfast.edits.tagging import Tagger
 from holdfast.encoding import Progress
 from holdfast.hardening.goal.choice_rule import RULE, Candidate, judge, kept
 from holdfast.hardening.goal.goal_evaluator import SCORE, GoalEvaluator
-from holdfast.hardening.goal.goal_queries import goal_texts, labelled_collection, usable_noise
+from holdfast.hardening.goal.goal_queries import GoalTexts, goal_texts, labelled_collection, usable_noise
 from holdfast.hardening.goal.goal_rows import old_index_rows
 from holdfast.hardening.goal.interpolation import WEIGHTS, Weights, interpolated, weights_of
 from holdfast.hardening.goal.meaning_pairs import meaning_pairs
@@ -198,21 +198,45 @@ class GoalChoice:
 
     def _reported(self, model: SentenceTransformer, original_kept: bool) -> list[dict[str, Any]]:
         """Return the rows of the old index for the weights in ``model``, which stay as they are."""
-        new = weights_of(model)
-        # Both encoders are asked the same queries, each of which is corrected once.
-        systems = {name: correct and functools.cache(correct) for name, correct in self.systems().items()}
-        with stage(self._console, "measuring the kept encoder on the rest of the hold-out", unit="texts") as shown:
-            self._load(model, self._original)
+        new, of_both = weights_of(model), ("the original encoder", "the kept encoder")
+        self._load(model, self._original)
+        with self._measuring(of_both[0]) as shown:
             goal = self._measure_of(model, 1, self._collection, _update(shown))
-            with self._as_original(model):
-                plain = {name: goal.measure(model, correct) for name, correct in systems.items()}
-            self._load(model, new)
-            with self._as_original(model) if original_kept else contextlib.nullcontext():
-                rows = old_index_rows(goal.original_outcomes, goal.measure(model), seed=SEED)
-            for name, correct in systems.items():
-                after = plain[name] if original_kept else goal.measure(model, correct)
-                rows += old_index_rows(plain[name], after, system=name, seed=SEED)
+        systems, plain = self._corrections(goal.texts), {}
+        for name, correct in systems.items():
+            with self._as_original(model), self._measuring(of_both[0], name) as shown:
+                plain[name] = goal.measure(model, correct, _update(shown))
+        self._load(model, new)
+        vocabulary = self._as_original(model) if original_kept else contextlib.nullcontext()
+        with vocabulary, self._measuring(of_both[1]) as shown:
+            rows = old_index_rows(goal.original_outcomes, goal.measure(model, None, _update(shown)), seed=SEED)
+        for name, correct in systems.items():
+            after = plain[name]
+            if not original_kept:
+                with self._measuring(of_both[1], name) as shown:
+                    after = goal.measure(model, correct, _update(shown))
+            rows += old_index_rows(plain[name], after, system=name, seed=SEED)
         return rows
+
+    def _measuring(self, encoder: str, system: str = "") -> contextlib.AbstractContextManager[Stage]:
+        """Return the stage of a measurement on the half of the hold-out that reports."""
+        behind = f" behind {system}" if system else ""
+        return stage(self._console, f"measuring {encoder}{behind} on the rest of the hold-out", unit="texts")
+
+    def _corrections(self, texts: GoalTexts) -> dict[str, System]:
+        """Return the systems, each of which corrects each query once: both encoders are asked the same ones."""
+        with stage(self._console, "preparing what is put before the encoders", announce=False):
+            systems: dict[str, System] = {
+                name: correct and functools.cache(correct) for name, correct in self.systems().items()
+            }
+        queries = texts.query_texts()
+        for name, correct in systems.items():
+            if correct is not None:
+                with stage(self._console, f"{name}: correcting the queries", unit="texts", total=len(queries)) as shown:
+                    for number, text in enumerate(queries, 1):
+                        correct(text)
+                        shown.update(number)
+        return systems
 
     def _print(self, line: str) -> None:
         if self._console is not None:

@@ -66,6 +66,10 @@ class GoalTexts:
         """The number of clean queries."""
         return sum(len(group.versions[CLEAN]) for group in self.groups)
 
+    def query_texts(self) -> list[str]:
+        """Return the texts of all queries, clean and noisy."""
+        return [text for group in self.groups for own in group.versions.values() for text in own]
+
 
 def goal_texts(
     documents: Sequence[str],

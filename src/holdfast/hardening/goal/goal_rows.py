@@ -43,7 +43,7 @@ def old_index_rows(before: Outcomes, after: Outcomes, *, system: str = "", seed:
             continue  # those of labelled groups are the first row; by definition, the original finds all others
         split = version if group == TEXTS else f"{group} {version}"
         rows.append(_row(split, 100.0 * found, 100.0 * after.found[group, version], "recall@1", seed, system))
-    if before.nearer.size and not system:
+    if before.nearer.size:
         rows.append(_row(HOLD_MOVE, before.nearer, after.nearer, "p_hold_nearer", seed, system))
     return [row for row in rows if row["n"]]
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from holdfast.audit.move_items import outcomes
-from holdfast.encoding import Progress, Vectors, encode_sentences
+from holdfast.encoding import Progress, Vectors, encode_sentences, normalised
 from holdfast.evaluation.dense_search import Positions
 from holdfast.hardening.goal.goal_queries import CLEAN, GoalTexts, QueryGroup
-from holdfast.hardening.goal.old_index import OldIndex, unit
+from holdfast.hardening.goal.old_index import OldIndex
 from holdfast.input_limits import limited_to
 from holdfast.precision import ResolvedPrecision
 from holdfast.text_prompts import side_of
@@ -117,10 +117,10 @@ class Goal:
     texts: GoalTexts
     precision: ResolvedPrecision = "fp32"
     max_seq_length: int | None = None
-    progress: Progress | None = None
+    progress: InitVar[Progress | None] = None
     original_outcomes: Outcomes = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, progress: Progress | None) -> None:
         model = self.original
         with limited_to(model, self.max_seq_length):
             self._indices = {
@@ -128,7 +128,7 @@ class Goal:
                 for group in self.texts.groups
                 if group.collection is not None
             }
-        encoded = self._encode(model, None)
+        encoded = self._encode(model, None, progress)
         self._references = {
             group.name: self._reference(group, encoded[group.name, CLEAN]) for group in self.texts.groups
         }
@@ -139,19 +139,26 @@ class Goal:
             for asked in [self._references[group.name].asked]
             if not self._is_measured(group)
         ]
-        self.original_outcomes = self._outcomes(encoded, self._nearer(model, None), None)
+        self.original_outcomes = self._outcomes(encoded, self._nearer(model), None)
         del self.original  # its weights change in the training
-        self.progress = None
 
-    def measure(self, model: SentenceTransformer, correct: Callable[[str], str] | None = None) -> Outcomes:
+    def measure(
+        self,
+        model: SentenceTransformer,
+        correct: Callable[[str], str] | None = None,
+        progress: Progress | None = None,
+    ) -> Outcomes:
         """Measure an encoder.
 
         Args:
             model: an encoder with as many dimensions as the original. Its mode and random state are left as they were.
             correct: a function of a query's text that is applied before it is encoded, such as a spelling correction.
+                The pairs of changed texts, which are no queries, are not measured then.
+            progress: called with (texts done, all texts) while the queries are encoded.
         """
-        encoded = self._encode(model, correct)
-        return self._outcomes(encoded, self._nearer(model, correct), self._nearness(encoded))
+        encoded = self._encode(model, correct, progress)
+        nearer = self._nearer(model) if correct is None else np.zeros(0)
+        return self._outcomes(encoded, nearer, self._nearness(encoded))
 
     def _index(self, group: QueryGroup) -> OldIndex:
         return self._indices.get(group.name, self.index)
@@ -166,14 +173,16 @@ class Goal:
     def _is_measured(self, group: QueryGroup) -> bool:
         return group.relevant is not None or int(self._references[group.name].asked.sum()) >= LEAST_QUERIES
 
-    def _encode(self, model: SentenceTransformer, correct: Callable[[str], str] | None) -> dict[Version, Vectors]:
+    def _encode(
+        self, model: SentenceTransformer, correct: Callable[[str], str] | None, progress: Progress | None
+    ) -> dict[Version, Vectors]:
         """Return the vectors of every version of every group; each different text is encoded once."""
         texts = {
             (group.name, name): [text if correct is None else correct(text) for text in own]
             for group in self.texts.groups
             for name, own in group.versions.items()
         }
-        vectors = self._vectors(model, [text for own in texts.values() for text in own], self.progress)
+        vectors = self._vectors(model, [text for own in texts.values() for text in own], progress)
         ends = np.cumsum([len(own) for own in texts.values()])
         return dict(zip(texts, np.split(vectors, ends[:-1]), strict=True))
 
@@ -183,12 +192,12 @@ class Goal:
                 model, texts, role=side_of(model, "query"), precision=self.precision, progress=progress
             )
 
-    def _nearer(self, model: SentenceTransformer, correct: Callable[[str], str] | None) -> Array:
+    def _nearer(self, model: SentenceTransformer) -> Array:
         pairs = self.texts.pairs
         if not pairs:
             return np.zeros(0)
         texts = [text for side in ("hold", "move") for text in (getattr(pair, side) for pair in pairs)]
-        vectors = self._vectors(model, texts if correct is None else [correct(text) for text in texts])
+        vectors = self._vectors(model, texts)
         places = np.array([pair.document for pair in pairs])
         hold, move = (self.index.similarities(each, places) for each in (vectors[: len(pairs)], vectors[len(pairs) :]))
         return outcomes(hold, move)
@@ -208,7 +217,7 @@ class Goal:
         for group in self.texts.groups:
             before, now = self._references[group.name], encoded[group.name, CLEAN]
             found = self._index(group).nearest(now, TEN)
-            cosines.append((unit(before.vectors) * unit(now)).sum(axis=1, dtype=np.float64))
+            cosines.append((normalised(before.vectors) * normalised(now)).sum(axis=1))
             first.append((found[:, 0] == before.ten[:, 0]).astype(np.float64))
             ten.append((found[:, :, None] == before.ten[:, None, :]).any(axis=2).mean(axis=1))
         return Nearness(*(np.nan_to_num(np.concatenate(each)) for each in (cosines, first, ten)))

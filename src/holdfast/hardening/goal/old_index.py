@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holdfast.encoding import Progress, Vectors, encode_sentences
+from holdfast.encoding import Progress, Vectors, encode_sentences, normalised
 from holdfast.evaluation.dense_search import NearestDocuments, Positions
 from holdfast.evaluation.retrieval import similarity_of
 from holdfast.precision import ResolvedPrecision
@@ -49,7 +49,7 @@ class OldIndex:
         role = side_of(original, "document")
         vectors = encode_sentences(original, documents, role=role, precision=precision, progress=progress)
         similarity = similarity_of(original)
-        return cls(documents, unit(vectors) if similarity == "cosine" else vectors, similarity)
+        return cls(documents, normalised(vectors).astype(np.float32) if similarity == "cosine" else vectors, similarity)
 
     def nearest(self, queries: Vectors, k: int) -> Positions:
         """Return the positions of the k most similar documents, best first, (Q, k); k is at most N.
@@ -97,17 +97,10 @@ class OldIndex:
 
     def similarities(self, queries: Vectors, positions: Positions) -> np.ndarray:
         """Return the cosine of each query with one document, (Q,)."""
-        documents = unit(self.vectors[positions])
-        return np.asarray((unit(finite(queries)) * documents).sum(axis=1, dtype=np.float64))
+        return np.asarray((normalised(queries) * normalised(self.vectors[positions])).sum(axis=1))
 
 
 def finite(vectors: Vectors) -> Vectors:
     """Return the vectors, with zeros for those that are not finite."""
     fine = np.isfinite(vectors).all(axis=1, keepdims=True)
     return vectors if fine.all() else np.where(fine, vectors, np.float32(0.0))
-
-
-def unit(vectors: Vectors) -> Vectors:
-    """Return the vectors at length 1; zero vectors stay."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0.0, lengths, 1.0), dtype=np.float32)
