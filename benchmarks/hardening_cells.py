@@ -51,12 +51,14 @@ from holdfast.training.method_options import method_options
 from holdfast.training.teacher_vectors import TeacherVectors
 from holdfast.training.trainer import HoldfastTrainer
 
-CHOOSING = 4
+CHOOSING = 5
 """One in so many held-out texts chooses."""
 PAIRS = (150, 500)
 """Pairs of changed texts that choose, and that give the figures."""
 QUESTIONS = 0.4
 """Held-out questions for each held-out sentence."""
+BLOCK = 8192
+"""Texts whose vectors are kept in one file."""
 SEED = 0
 """Seed of all that is measured, whatever the training's."""
 
@@ -120,13 +122,19 @@ class Study:
         return HardenSettings(self.given.model, "sentences", Path("unused"), queries="questions", **variant.settings)
 
     def _vectors(self, model: SentenceTransformer, texts: Sequence[str], role: Any) -> npt.NDArray[np.float32]:
+        """The original's vectors of texts, made or read, in blocks, so that a killed run loses little."""
+        blocks = [texts[at : at + BLOCK] for at in range(0, len(texts), BLOCK)]
+        return np.concatenate([self._block(model, block, role) for block in blocks])
+
+    def _block(self, model: SentenceTransformer, texts: Sequence[str], role: Any) -> npt.NDArray[np.float32]:
         name = digest({"model": self.sha, "role": role, "precision": self.precision, "texts": texts})
         path = self.given.work / f"vectors-{name}.npy"
         if not path.exists():
             say(f"encoding {len(texts):,} texts")
             with atomic_path(path) as temporary, temporary.open("wb") as file:
                 np.save(file, encode_sentences(model, texts, role=role, precision=self.precision))
-        return np.load(path)
+        made: npt.NDArray[np.float32] = np.load(path)
+        return made
 
     # --- training -------------------------------------------------------------------------------------------------
 
@@ -252,7 +260,7 @@ class Study:
         missing = [part for part in parts if part not in cell]
         if not missing:
             return cell
-        began = time.monotonic()
+        began = time.process_time()
         model = self.start(variant)
         start, last, names = weights_of(model), None, [own for own, _ in model.named_parameters(remove_duplicate=False)]
         if variant.steps:
@@ -266,24 +274,26 @@ class Study:
         for part in missing:
             cell[part] = parts[part](mixed, cell, correct, last is not None)
             write_json(path, cell)
-        say(f"{name}, seed {seed}: {time.monotonic() - began:.0f} s, weight {cell['goal']['weight']}")
+        seconds, weight = time.process_time() - began, cell["goal"]["weight"]
+        say(f"{name}, seed {seed}: {seconds:.0f} s of the processor, weight {weight:g}")
         return cell
 
     def _goal_part(self, mixed: Any, _: Cell, correct: Any, trained: bool) -> Any:
         choosing, reporting = self.goals
         if not trained:
-            outcomes = reporting.measure(mixed(1.0), correct)
-            return {"weight": 1.0, "curve": [], "chosen": packed(outcomes), "last": packed(outcomes)}
-        candidates = []
-        for weight in WEIGHTS:
-            outcomes = choosing.measure(mixed(weight), correct)
-            candidates.append(judge(choosing.original_outcomes, outcomes, step=self.given.steps, weight=weight))
+            last, chosen = (packed(goal.measure(mixed(1.0), correct)) for goal in self.goals)
+            return {"weight": 1.0, "curve": [], "chosen": chosen, "last": last}
+        before = choosing.original_outcomes
+        found = {weight: choosing.measure(mixed(weight), correct) for weight in WEIGHTS}
+        candidates = [judge(before, own, step=self.given.steps, weight=weight) for weight, own in found.items()]
         best = kept(candidates)
         weight = 0.0 if best is None else best.weight
-        last = packed(reporting.measure(mixed(1.0), correct))
-        chosen = last if weight == 1.0 else packed(reporting.measure(mixed(weight), correct))
-        curve = [each.record() for each in candidates]
-        return {"weight": weight, "curve": curve, "chosen": chosen, "last": last}
+        return {
+            "weight": weight,
+            "curve": [each.record() for each in candidates],
+            "chosen": packed(reporting.measure(mixed(weight), correct)),
+            "last": packed(found[1.0]),
+        }
 
     def _noiseqa_part(self, mixed: Any, cell: Cell, correct: Any, _: bool) -> Any:
         return {"chosen": packed(self.noiseqa.measure(mixed(cell["goal"]["weight"]), correct))}

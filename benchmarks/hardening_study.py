@@ -2,7 +2,7 @@
 
 Texts are Wikipedia sentences and search questions of the data folder. Held out are pieces of sentences, which must find
 their sentence in an index of the original encoder, and questions, whose noisy versions must find what the clean
-one finds with the original. A quarter of them chooses the weight of the interpolation with the original, by the rule of
+one finds with the original. A fifth of them chooses the weight of the interpolation with the original, by the rule of
 `holdfast harden`; the rest chooses nothing and gives the figures. The seed draws the training texts, their order and
 their noise. Vectors of clean texts, trained weights and cells (a variant and a seed) are kept in the folder ``--work``:
 a run that is called again continues. With ``--confirm``, recall on the questions of `noiseqa/` is a second table; with
@@ -57,7 +57,7 @@ def table(cells: Cells, part: str = "goal", which: str = "chosen") -> list[str]:
     """Lines of a table of differences from the original, in points, with paired 95 % intervals over the queries."""
     original = cells[ORIGINAL]
     columns = [name for name in COLUMNS if name in original[0][part]["chosen"]]
-    counts = [f"{COLUMNS[name]} ({len(original[0][part]['chosen'][name]):,})" for name in columns]
+    counts = [f"{COLUMNS[name]} ({len(original[0][part][which][name]):,})" for name in columns]
     lines = [f"| variant | weight | {' | '.join(counts)} | seconds |", "|" + "---|" * (len(columns) + 3)]
     base = mean_seconds(cells.get(BASE, []))
     for name, own in cells.items():
@@ -107,8 +107,8 @@ def attacks(cells: Cells, part: str) -> list[str]:
 def report(cells: Cells, given: argparse.Namespace) -> str:
     parts = {
         "With the weights that the choosing queries choose": table(cells),
-        "With the trained weights": table(cells, which="last"),
-        "The choosing queries": curve(cells),
+        "With the trained weights, the queries that choose": table(cells, which="last"),
+        "The curve, the queries that choose": curve(cells),
     }
     if given.confirm:
         parts["NoiseQA"] = table(cells, "noiseqa")
@@ -129,7 +129,7 @@ def parsed(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, help="texts of a step; default: those of `holdfast harden`")
     parser.add_argument("--hold-out", type=int, default=4400, help="sentences held out, and 0.4 as many questions")
     parser.add_argument("--index", type=int, default=20_000, help="texts of the old index")
-    parser.add_argument("--texts", type=int, default=34_000, help="texts of each source to read, at most")
+    parser.add_argument("--texts", type=int, default=30_000, help="texts of each source to read, at most")
     parser.add_argument("--confirm", action="store_true", help="also measure on noiseqa/")
     parser.add_argument("--attack", type=int, default=0, metavar="TEXTS", help="also attack so many texts")
     parser.add_argument("--output", type=Path, help="write the tables here, after each variant")
