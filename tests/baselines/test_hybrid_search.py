@@ -88,6 +88,9 @@ def test_the_ranking_is_that_of_the_sum_of_z_scores(weight: float, seed: int, mo
         expected.append(np.argsort(-total)[:5])
     found = rank_by_both(iter(DOCUMENTS), QUERIES, similarities, 5, HybridSettings(weight=weight))
     np.testing.assert_array_equal(found, expected)
+    other = rank_by_both(DOCUMENTS, QUERIES[:1], similarities, 8, HybridSettings(weight=100.0, letters=3))
+    by_threes = np.round(scores_by_hand(QUERIES[0], 3), 6)
+    assert by_threes[other[0]].tolist() == sorted(by_threes, reverse=True)
     if weight == 0.5:
         np.testing.assert_array_equal(rank_by_both(DOCUMENTS, QUERIES, similarities, 5), expected)
 
@@ -120,6 +123,16 @@ def test_another_order_of_the_documents_gives_the_same_documents() -> None:
         np.testing.assert_array_equal(order[found], first)
     twice = rank_by_both(DOCUMENTS * 2, QUERIES, lambda queries: np.tile(similarities(queries), 2), 16)
     np.testing.assert_array_equal(twice[:, ::2] + len(DOCUMENTS), twice[:, 1::2])
+
+
+def test_equal_sums_of_other_parts_are_a_tie() -> None:
+    """Of two documents one is nearer by the encoder, the other by its letters: with weight 1 the sums are equal."""
+    settings = HybridSettings(weight=1.0)
+    for low in np.arange(0.0, 0.9, 0.01).round(6):
+        for documents, similar in ((["a cat", "a whale"], [low, 0.95]), (["a whale", "a cat"], [0.95, low])):
+            own = np.array([similar])
+            (found,) = rank_by_both(documents, ["cat"], lambda _, own=own: own, 2, settings)  # type: ignore[misc]
+            assert found.tolist() == [0, 1]
 
 
 def test_z_scores() -> None:

@@ -62,7 +62,7 @@ def rank_by_both(
     for start in range(0, len(queries), _QUERIES_AT_ONCE):
         some = queries[start : start + _QUERIES_AT_ONCE]
         for query, own in zip(some, similarities(some), strict=True):
-            total = z_scores(own) + chosen.weight * z_scores(np.round(lexical(query), DECIMALS))
+            total = z_scores(own) + chosen.weight * z_scores(lexical(query))
             ranked.append(best_positions(np.round(total, _DECIMALS_OF_SUM), k, above=-np.inf))
     return np.stack(ranked)
 
