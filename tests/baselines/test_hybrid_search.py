@@ -75,24 +75,40 @@ def test_scores_are_those_of_the_formula(letters: int) -> None:
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.2, 0.5, 1.0, 5.0])
-@pytest.mark.parametrize("seed", range(5))
-def test_the_ranking_is_that_of_the_sum_of_z_scores(weight: float, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("candidates", [2, 4, 8])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_ranking_is_that_of_the_sum_of_z_scores(
+    weight: float, candidates: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(hybrid_search, "_QUERIES_AT_ONCE", 3)
     matrix, similarities = encoder(seed)
     expected = []
     for query, own in zip(QUERIES, matrix, strict=True):
         lexical = scores_by_hand(query)
-        total = (own - own.mean()) / own.std()
-        if lexical.std() > 0:
-            total += weight * (lexical - lexical.mean()) / lexical.std()
-        expected.append(np.argsort(-total)[:5])
-    found = rank_by_both(iter(DOCUMENTS), QUERIES, similarities, 5, HybridSettings(weight=weight))
+        nearest = sorted(range(8), key=lambda place: -own[place])[:candidates]
+        by_letters = sorted((n for n in range(8) if lexical[n] > 0), key=lambda place: -lexical[place])
+        ranked = {*nearest, *by_letters[:candidates]}
+        total = dict.fromkeys(ranked, 0.0)
+        for scores, factor in ((own, 1.0), (lexical, weight)):
+            mean = sum(scores[n] for n in ranked) / len(ranked)
+            deviation = math.sqrt(sum((scores[n] - mean) ** 2 for n in ranked) / len(ranked))
+            for n in ranked:
+                total[n] += factor * (scores[n] - mean) / deviation if deviation else 0.0
+        expected.append(sorted(ranked, key=lambda n: -total[n])[:2])
+    found = rank_by_both(iter(DOCUMENTS), QUERIES, similarities, 2, HybridSettings(weight, candidates=candidates))
     np.testing.assert_array_equal(found, expected)
     other = rank_by_both(DOCUMENTS, QUERIES[:1], similarities, 8, HybridSettings(weight=100.0, letters=3))
     by_threes = np.round(scores_by_hand(QUERIES[0], 3), 6)
     assert by_threes[other[0]].tolist() == sorted(by_threes, reverse=True)
-    if weight == 0.5:
-        np.testing.assert_array_equal(rank_by_both(DOCUMENTS, QUERIES, similarities, 5), expected)
+    if (weight, candidates) == (0.5, 8):
+        np.testing.assert_array_equal(rank_by_both(DOCUMENTS, QUERIES, similarities, 2), expected)
+
+
+def test_there_are_at_least_as_many_candidates_as_places() -> None:
+    _, similarities = encoder()
+    first, second = (rank_by_both(DOCUMENTS, QUERIES, similarities, 8, HybridSettings(candidates=n)) for n in (1, 8))
+    np.testing.assert_array_equal(first, second)
+    assert (first >= 0).all()
 
 
 def test_a_query_without_a_known_group_has_the_encoders_ranking() -> None:
