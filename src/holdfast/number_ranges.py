@@ -48,6 +48,7 @@ RANGES: Mapping[str, Range] = {
     "learning_rate": Range(0, 1e20, above=True),  # a rate that is too large is reported by the loss, with the step
     "threshold": Range(-1, 1),
     "margin": Range(0, 1000),
+    "hybrid_weight": Range(0, 1000),  # 0: the encoder alone
     "query_share": Range(0, 1, above=True),
     "hold_out": Range(0, 10**6),  # 0: nothing
     "typo_vocabulary": Range(0, 10**6),  # 0: none

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 
+import numpy as np
 import pytest
 
 from holdfast.baselines import retrieval_baselines
@@ -62,7 +63,27 @@ def test_systems_by_name() -> None:
         retrieval_systems("bm52")
 
 
-@pytest.mark.parametrize(("system", "library"), [("bm25", "bm25s"), ("spelling", "symspellpy")])
+def test_the_hybrid_and_its_weight() -> None:
+    plain, heavy, corrected = retrieval_systems("hybrid,hybrid=0.8,hybrid+spelling")[1:]
+    assert (plain.rank, plain.correction) == (None, None)
+    assert "0.5 x z-score of BM25" in plain.record
+    assert (heavy.name, "0.8 x z-score of BM25" in heavy.record) == ("hybrid=0.8", True)
+    # By the letters alone the second document is nearest, by the encoder the first, by little.
+    near = ["a whale", "a house by the sea"], ["hous by teh sea"], lambda _: np.array([[0.51, 0.5]]), 1
+    for system, best in ((plain, 0), (heavy, 0), (retrieval_systems("hybrid=2")[1], 1)):
+        assert system.rank_with_encoder is not None
+        assert system.rank_with_encoder(*near).tolist() == [[best]]
+    assert corrected.correction is retrieval_baselines.spelling_correction
+    assert "SymSpell" in corrected.record
+    assert "z-score" in corrected.record
+    for wrong in ("x", "-1", "nan", ""):
+        with pytest.raises(UserError, match=f"--systems hybrid={wrong} (takes a number|must be from 0 to 1000)"):
+            retrieval_systems(f"hybrid={wrong}")
+    with pytest.raises(UserError, match="bm25=2: only spelling takes a folder"):
+        retrieval_systems("bm25=2")
+
+
+@pytest.mark.parametrize(("system", "library"), [("bm25", "bm25s"), ("hybrid", "bm25s"), ("spelling", "symspellpy")])
 def test_a_missing_library_is_named_before_any_work(system: str, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == library else find(name))

@@ -91,6 +91,20 @@ def test_noise_in_the_clean_queries(capsys: pytest.CaptureFixture[str]) -> None:
     assert "in noise" not in out
 
 
+def test_the_encoder_and_letters_together(capsys: pytest.CaptureFixture[str]) -> None:
+    """With a large weight the letters decide: each mistyped query finds its document, also by another index."""
+    words = ["evaluate", "model", "--tasks", "retrieval:pets", "--data", "data", "--systems", "hybrid=0,hybrid=50"]
+    for index in ([], ["--index", "other"]):
+        assert main([*words, *index, "--json"]) == 0
+        result = json.loads(capsys.readouterr().out)
+        rows = {(row["system"], row["split"]): row for row in result["results"]}
+        for split in ("queries", "queries-keyboard"):
+            assert rows["hybrid=0", split]["items"] == rows["encoder", split]["items"]
+            assert rows["hybrid=50", split]["metrics"]["recall@1"] == 100.0
+            assert rows["hybrid=50", split]["against"]["encoder"]["n"] == 3
+        assert "50 x z-score of BM25" in result["protocol"]["retrieval"]["systems"]["hybrid=50"]
+
+
 def test_documents_of_an_older_index(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["evaluate", "model", "--tasks", "retrieval:pets", "--data", "data", "--json"]
     assert main(words) == 0

@@ -99,6 +99,7 @@ def test_fewer_documents_than_asked_leave_places_empty() -> None:
     assert nearest.positions.tolist() == [[0, 1, -1, -1], [1, 0, -1, -1]]
     assert best_positions(np.array([0.0, 2.0, 3.0, 2.0]), 5).tolist() == [2, 1, 3, -1, -1]
     assert best_positions(np.array([1.0, 2.0, 3.0, 2.0]), 2).tolist() == [2, 1]
+    assert best_positions(np.array([0.0, -2.0, -3.0, -2.0]), 3, above=-np.inf).tolist() == [0, 1, 3]
 
 
 def test_vectors_that_are_not_finite_are_refused() -> None:
@@ -184,6 +185,32 @@ def test_systems_stand_beside_the_encoder(tmp_path: Path) -> None:
     assert rows[2]["against"]["encoder"]["recall@1"]["difference"] == 50.0
     assert made == [["a", "b", "c", "d", "e"]]
     assert ["truncated" in row for row in rows] == [True, False, True, False]
+
+
+def test_a_system_beside_the_encoder_gets_its_similarities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the corrected queries, encoded by the model, to all documents, encoded by the index, block by block."""
+    monkeypatch.setattr(retrieval, "_DOCUMENTS_AT_ONCE", 2)
+    seen: list[Any] = []
+
+    def farthest(documents: Any, queries: Any, similarities: Any, k: int) -> Any:
+        seen.append((list(documents), list(queries), similarities(queries[::-1])))
+        return np.argsort(similarities(queries), axis=1)[:, :2]
+
+    system = RetrievalSystem(
+        "farthest", correction=lambda _: {"est": "east", "north": "north"}.get, rank_with_encoder=farthest
+    )
+    folder = write_collection(
+        tmp_path, LETTERS, {"queries": {"1": "est", "2": "north"}}, [("1", "a", 1), ("2", "e", 1)]
+    )
+    index = encoder_of({name: (-x, y) for name, (x, y) in TABLE.items()})
+    options = RetrievalOptions(index=index, systems=[ENCODER, system])
+    encoder, row = evaluate_retrieval(encoder_of({**TABLE, "est": (0.6, 0.8)}), read_collection(folder), options)
+    ((documents, queries, similarities),) = seen
+    assert (documents, queries) == (["a", "b", "c", "d", "e"], ["east", "north"])
+    np.testing.assert_allclose(similarities, [[0, 0.6, 0.8, 1, 0], [-1, -0.8, -0.6, 0, 1]], atol=1e-6)
+    assert encoder["items"]["recall@1"] == [0.0, 0.0]
+    assert (row["items"]["recall@1"], row["items"]["mrr@10"]) == ([1.0, 0.0], [1.0, 0.5])
+    assert row["truncated"] == encoder["truncated"]
 
 
 # --- two encoders, and what is missing --------------------------------------------------------------------------------

@@ -1,17 +1,26 @@
-"""BM25, the search by words that an encoder has to be better than, by bm25s."""
+"""BM25 over words, the search that an encoder has to be better than, and over groups of letters, by bm25s."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from holdfast.errors import NotInstalled
 from holdfast.evaluation.dense_search import Positions, best_positions
 
-BM25_RECORD = "bm25s: BM25 as in Lucene, k1 1.5, b 0.75; lower case, words of two characters or more, English stop "
-BM25_RECORD += "words left out, no stemming"
+_FORMULA = "BM25 as in Lucene, k1 1.5, b 0.75"
+BM25_RECORD = f"bm25s: {_FORMULA}; lower case, words of two characters or more, English stop words left out, no "
+BM25_RECORD += "stemming"
+GRAM_RECORD = f"bm25s: {_FORMULA}, over letter {{letters}}-grams; lower case, one blank before, between and after words"
+
+_WORD = re.compile(r"\w+")
+
+LexicalScores = Callable[[str], npt.NDArray[np.float64]]
+"""A function from a query to its score with each document, (documents,), 0 where they have nothing in common."""
 
 
 def require_bm25() -> None:
@@ -43,3 +52,40 @@ def rank_by_bm25(documents: Iterable[str], queries: Sequence[str], k: int) -> Po
     asked = bm25s.tokenize(list(queries), return_ids=False, show_progress=False)
     nothing = np.zeros(index.scores["num_docs"])
     return np.stack([best_positions(index.get_scores(query).astype(float) if query else nothing, k) for query in asked])
+
+
+def letter_grams(text: str, letters: int) -> list[str]:
+    """Return the groups of neighbouring letters of a text, in lower case, a blank before, between and after its words.
+
+    With 4 letters, ``"My cat!"`` has ``" my ", "my c", "y ca", " cat", "cat "``. A shorter text is one group; a text
+    without words has none.
+    """
+    words = _WORD.findall(text.lower())
+    joined = f" {' '.join(words)} "
+    return [joined[at : at + letters] for at in range(max(len(joined) - letters, 0) + 1)] if words else []
+
+
+def gram_scores(documents: Iterable[str], letters: int) -> LexicalScores:
+    """Return the BM25 scores of letter groups (`letter_grams`) with some documents, as a function of a query.
+
+    Memory holds 8 bytes for each different group of each document; while the index is made, about seven times that.
+
+    Raises:
+        UserError: bm25s is not installed.
+    """
+    require_bm25()
+    import bm25s
+
+    numbers: dict[str, int] = {}
+    grams = [[numbers.setdefault(gram, len(numbers)) for gram in letter_grams(text, letters)] for text in documents]
+    nothing = np.zeros(len(grams))
+    if not numbers:
+        return lambda _: nothing
+    index = bm25s.BM25()
+    index.index((grams, numbers), create_empty_token=False, show_progress=False)
+
+    def scores(query: str) -> npt.NDArray[np.float64]:
+        known = [numbers[gram] for gram in letter_grams(query, letters) if gram in numbers]
+        return index.get_scores_from_ids(known).astype(np.float64)
+
+    return scores

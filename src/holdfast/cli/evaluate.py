@@ -32,9 +32,10 @@ class EvaluateSettings(RolePromptOptions):
             (mr, cr, subj, mpqa, sst2, trec, mrpc); space (alignment and uniformity on STS-B dev); retrieval (--data is
             a folder in BEIR's layout) or retrieval:NAME (a folder in --data).
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
-        systems: For retrieval, rows beside the encoder's, joined by commas: bm25; spelling (the encoder on corrected
-            queries); bm25+spelling; spelling=DIR corrects with the step in a folder, not the documents' words; None:
-            none.
+        systems: For retrieval, rows beside the encoder's, joined by commas: bm25; hybrid (the encoder and BM25 over
+            groups of letters; hybrid=W weighs BM25 by W, not 0.5); spelling (the encoder on corrected queries);
+            bm25+spelling; hybrid+spelling; spelling=DIR corrects with the step in a folder, not the documents' words;
+            None: none.
         index: For retrieval, the encoder of the documents: MODEL encodes the queries only; None: MODEL.
         qrels: For retrieval, the split of relevant documents; None: test, or the only one.
         precision: fp32 or bf16.
@@ -69,7 +70,7 @@ class EvaluateSettings(RolePromptOptions):
     examples="""
 holdfast evaluate sentence-transformers/all-MiniLM-L6-v2
 holdfast evaluate runs/robust --tasks sts,transfer,space --data ~/sts-data --output robust.json
-holdfast evaluate my-encoder --tasks retrieval --data ~/my-collection --systems bm25,spelling
+holdfast evaluate my-encoder --tasks retrieval --data ~/my-collection --systems bm25,hybrid,spelling
 """,
 )
 def evaluate(settings: EvaluateSettings, call: Call) -> None:

@@ -34,11 +34,8 @@ class NearestDocuments:
     """
 
     def __init__(self, queries: Vectors, k: int, similarity: str = "cosine") -> None:
-        from sentence_transformers.util import SimilarityFunction
-
         _check_finite(queries, "query")
-        self._queries, self._k = queries, k
-        self._similarity = SimilarityFunction.to_similarity_fn(similarity)
+        self._queries, self._k, self._similarity = queries, k, similarity
         self._added = 0
         self.positions: Positions = np.full((len(queries), k), -1, dtype=np.int64)
         self.scores: npt.NDArray[np.float64] = np.full((len(queries), k), -np.inf)
@@ -54,15 +51,8 @@ class NearestDocuments:
             block = documents[start : start + _DOCUMENTS_AT_ONCE]
             for first in range(0, len(self._queries), _QUERIES_AT_ONCE):
                 rows = slice(first, first + _QUERIES_AT_ONCE)
-                self._merge(rows, self._scored(self._queries[rows], block))
+                self._merge(rows, rounded_similarities(self._queries[rows], block, self._similarity))
             self._added += len(block)
-
-    def _scored(self, queries: Vectors, documents: Vectors) -> npt.NDArray[np.float64]:
-        import torch
-
-        scores = self._similarity(torch.from_numpy(queries), torch.from_numpy(documents))
-        rounded: npt.NDArray[np.float64] = np.round(scores.double().numpy(), DECIMALS)
-        return rounded
 
     def _merge(self, rows: slice, scores: npt.NDArray[np.float64]) -> None:
         """Merge the scores (queries, n) of the next documents into the best ones of some queries.
@@ -84,9 +74,25 @@ class NearestDocuments:
         best[changed], kept[changed] = all_scores[chosen], all_positions[chosen]
 
 
-def best_positions(scores: npt.NDArray[np.float64], k: int) -> Positions:
-    """Return the positions of the k best scores above 0 of one query, (k,): on a tie the earlier one first, then -1."""
-    found = np.flatnonzero(scores > 0.0)
+def rounded_similarities(queries: Vectors, documents: Vectors, similarity: str) -> npt.NDArray[np.float64]:
+    """Return the similarities of Q queries (Q, d) to n documents (n, d), (Q, n), rounded to `DECIMALS` decimals."""
+    import torch
+    from sentence_transformers.util import SimilarityFunction
+
+    score = SimilarityFunction.to_similarity_fn(similarity)
+    scores = score(torch.from_numpy(queries), torch.from_numpy(documents))
+    rounded: npt.NDArray[np.float64] = np.round(scores.double().numpy(), DECIMALS)
+    return rounded
+
+
+def best_positions(scores: npt.NDArray[np.float64], k: int, *, above: float = 0.0) -> Positions:
+    """Return the positions of the k best scores of one query, (k,): on a tie the earlier one first.
+
+    Scores that are not above a bound are left out; -1 stands in places that stay empty.
+    """
+    found = np.flatnonzero(scores > above)
+    if len(found) > k:  # only those that reach the k-th best score, all of its ties included, are sorted
+        found = found[scores[found] >= np.partition(scores[found], -k)[-k]]
     found = found[np.argsort(-scores[found], kind="stable")][:k]
     return np.pad(found, (0, k - len(found)), constant_values=-1)
 

@@ -21,7 +21,7 @@ from holdfast.data.beir import CLEAN, Collection, Queries, collection_folder, re
 from holdfast.encoding import Progress, Vectors, encode_sentences
 from holdfast.errors import UserError, emit_notice
 from holdfast.evaluation.comparison import Means, Sample, Shares, difference, resample
-from holdfast.evaluation.dense_search import NearestDocuments, Positions
+from holdfast.evaluation.dense_search import NearestDocuments, Positions, rounded_similarities
 from holdfast.evaluation.retrieval_metrics import DEPTH, per_query, require_metrics
 from holdfast.evaluation.retrieval_systems import ENCODER, Correct, RetrievalSystem
 from holdfast.input_limits import Cuts
@@ -100,7 +100,8 @@ def evaluate_retrieval(
 
     Queries and documents are encoded with the prompts and routes of their sides. The similarity is that of the model
     (`similarity_fn_name`), cosine if it names none. Documents are read, encoded and
-    searched in blocks, so that memory holds neither their texts nor their vectors; the search is exact. Of documents
+    searched in blocks, so that memory holds neither their texts nor their vectors; a system with `rank_with_encoder`
+    needs their vectors in memory, fp32. The search is exact. Of documents
     with equal similarity the earlier one in the file comes first. Queries without a relevant document are left out.
 
     Args:
@@ -125,7 +126,8 @@ def evaluate_retrieval(
     asked = [_answerable(queries, collection) for queries in collection.queries]
     texts = _corrected(options.systems, collection, asked)
     dense = [text for system in options.systems if system.rank is None for text in _all(texts[system.name])]
-    search = _DenseSearch(model, options.index, precision, shared)
+    keep = any(system.rank_with_encoder is not None for system in options.systems)
+    search = _DenseSearch(model, options.index, precision, shared, keep=keep)
     ranked = search.rank(collection, list(dict.fromkeys(dense)), progress) if dense else {}
     if shared and joined() and not is_first_process():
         return []
@@ -133,7 +135,8 @@ def evaluate_retrieval(
     values: dict[tuple[str, str], tuple[Sequence[str], Values]] = {}
     for system in options.systems:
         own = texts[system.name]
-        found = ranked if system.rank is None else _ranked(system, collection, list(dict.fromkeys(_all(own))))
+        by_system = _ranked(system, collection, list(dict.fromkeys(_all(own))), search)
+        found = ranked if by_system is None else by_system
         for queries, changed in zip(asked, own, strict=True):
             positions = np.stack([found[text] for text in changed])
             metrics = per_query(queries.ids, positions, collection.document_ids, collection.relevant)
@@ -149,14 +152,25 @@ def evaluate_retrieval(
 
 
 class _DenseSearch:
-    """The encoders of queries and documents, and the record of the texts that were cut."""
+    """The encoders of queries and documents, and the record of the texts that were cut.
+
+    With ``keep``, the vectors of `rank` stay in memory for `similarities`.
+    """
 
     def __init__(
-        self, model: SentenceEncoder, index: SentenceEncoder | None, precision: ResolvedPrecision, shared: bool
+        self,
+        model: SentenceEncoder,
+        index: SentenceEncoder | None,
+        precision: ResolvedPrecision,
+        shared: bool,
+        *,
+        keep: bool,
     ) -> None:
         self._model, self._index = model, model if index is None else index
-        self._precision, self._shared = precision, shared
+        self._precision, self._shared, self._keep = precision, shared, keep
         self._cuts, self._document_cuts = Cuts(kept={}), Cuts()
+        self._queries: dict[str, Vectors] = {}
+        self._documents: list[Vectors] = []
 
     def rank(
         self, collection: Collection, queries: Sequence[str], progress: Progress | None
@@ -170,6 +184,8 @@ class _DenseSearch:
 
         vectors = self._encoded(self._model, queries, "query", self._cuts, report)
         done = len(queries)
+        if self._keep:
+            self._queries = dict(zip(queries, vectors, strict=True))
         nearest = NearestDocuments(vectors, DEPTH, similarity_of(self._model))
         for block in _blocks(collection.documents()):
             documents = self._encoded(self._index, block, "document", self._document_cuts, report)
@@ -179,8 +195,16 @@ class _DenseSearch:
                     "encoder with as many as the model"
                 )
             nearest.add(documents)
+            if self._keep:
+                self._documents.append(documents)
             done += len(block)
         return dict(zip(queries, nearest.positions, strict=True))
+
+    def similarities(self, queries: Sequence[str]) -> npt.NDArray[np.float64]:
+        """Return the similarities of Q queries to all documents, (Q, documents), rounded; of queries in `rank` only."""
+        vectors = np.stack([self._queries[text] for text in queries])
+        name = similarity_of(self._model)
+        return np.concatenate([rounded_similarities(vectors, block, name) for block in self._documents], axis=1)
 
     def _encoded(
         self, model: SentenceEncoder, texts: Sequence[str], role: Role, cuts: Cuts, progress: Progress
@@ -205,10 +229,16 @@ def _blocks(documents: Iterator[str]) -> Iterator[list[str]]:
 
 
 def _ranked(
-    system: RetrievalSystem, collection: Collection, queries: Sequence[str]
-) -> Mapping[str, npt.NDArray[np.int64]]:
-    assert system.rank is not None
-    positions: Positions = system.rank(collection.documents(), queries, DEPTH)
+    system: RetrievalSystem, collection: Collection, queries: Sequence[str], search: _DenseSearch
+) -> Mapping[str, npt.NDArray[np.int64]] | None:
+    """Return the positions of the best documents of each query, (k,); None for a system that is the encoder alone."""
+    positions: Positions
+    if system.rank is not None:
+        positions = system.rank(collection.documents(), queries, DEPTH)
+    elif system.rank_with_encoder is not None:
+        positions = system.rank_with_encoder(collection.documents(), queries, search.similarities, DEPTH)
+    else:
+        return None
     return dict(zip(queries, positions, strict=True))
 
 
