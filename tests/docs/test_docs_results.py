@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from holdfast.experiments.definition import known_tables
 
 RESULTS = sorted((ROOT / "docs" / "results").glob("*/*.json"))
 HARDENED = ROOT / "docs" / "results" / "harden.json"
+SEEDS = ROOT / "docs" / "results" / "harden-seeds.json"
 SCALES = sorted({path.parent.name for path in RESULTS})
 _ABSOLUTE = re.compile(r"(?<![\w.:/<])/(?:\w[\w.-]*/)+\w")
 
@@ -72,7 +74,7 @@ def test_all_tables_were_made_at_smoke_scale() -> None:
     assert {read(path)["protocol"]["table"] for path in RESULTS if path.parent.name == "smoke"} == set(known_tables())
 
 
-IN_README = {
+IN_RESULTS = {
     "seven STS tasks, Spearman average": ("sts average", 2),
     "STS-B dev, Spearman": ("audit-quality", 2),
     "AdvSTS, typing errors, success %": ("audit-advsts-typos", 1),
@@ -83,17 +85,56 @@ IN_README = {
     "stability under random typing errors": ("audit-typos", 3),
     "stability under random synonyms": ("audit-synonyms", 3),
 }
-"""The rows of the README's table of a hardening: the tasks that they are of, and their decimals."""
+"""The rows of the table of the older hardening: the tasks that they are of, and their decimals."""
 
 
-def test_the_readme_shows_what_a_hardening_measured() -> None:
+def test_the_results_show_what_a_hardening_measured() -> None:
     measured = {row["task"]: row["metrics"] for row in read(HARDENED)["results"]}
-    for name, (task, digits) in IN_README.items():
+    for name, (task, digits) in IN_RESULTS.items():
         has = measured[task]
         before, after = (f"{has[when]:.{digits}f}" for when in ("before", "after"))
         difference, *ends = (f"{has['difference' + end]:+.{digits}f}" for end in ("", "_low", "_high"))
         message = f"{difference} ({' to '.join(ends)})".replace("-", "−")
-        assert f"| {name} | {before} | {after} | {message} |" in text("README.md")
+        assert f"| {name} | {before} | {after} | {message} |" in text("benchmarks/RESULTS.md")
+
+
+DIFFERENCES = {
+    "clean": ("hold-out clean", 1),
+    "mistyped": ("hold-out typing", 1),
+    "as a recogniser writes": ("hold-out speech", 1),
+    "mistyped, spelling correction before both": ("hold-out typing, spelling", 1),
+    "questions, mistyped": ("hold-out queries typing", 1),
+    "questions, as a recogniser writes": ("hold-out queries speech", 1),
+    "P(same meaning nearer than another meaning)": ("hold-out hold/move", 3),
+}
+"""The rows of the README's first table of a hardening, of several seeds: the figure and its decimals."""
+
+BOTH = {
+    "STS, seven tasks, Spearman average": "STS, seven tasks",
+    "adversarial typing errors, success %": "adversarial typing errors, success %",
+}
+NOISEQA = ("clean", "typed", "heard", "translated")
+
+
+def test_the_readme_shows_the_means_of_the_seeds() -> None:
+    measured, readme = read(SEEDS), text("README.md")
+    seeds, original = measured["seeds"], measured["original"]
+
+    def mean_and_deviation(figure: str, digits: int, sign: str = "") -> str:
+        values = [seed[figure] for seed in seeds]
+        return f"{statistics.fmean(values):{sign}.{digits}f} ± {statistics.stdev(values):.{digits}f}".replace("-", "−")
+
+    for name, (figure, digits) in DIFFERENCES.items():
+        assert f"| {name} | {mean_and_deviation(figure, digits, '+')} |" in readme
+    for name, figure in BOTH.items():
+        digits = 2 if figure.startswith("STS") else 1
+        assert f"| {name} | {original[figure]:.{digits}f} | {mean_and_deviation(figure, digits)} |" in readme
+    for system in ("", ", spelling first"):
+        figures = [f"NoiseQA {version}{system}" for version in NOISEQA]
+        first = "spelling correction, then " * bool(system)
+        assert f"| {first}all-MiniLM-L6-v2 | " + " | ".join(f"{original[each]:.1f}" for each in figures) in readme
+        assert f"| {first}hardened | " + " | ".join(mean_and_deviation(each, 1) for each in figures) in readme
+    assert f"{len(seeds)} seeds" in readme
 
 
 def test_gathered_tables_hold_no_texts_of_data_sets(tmp_path: Path) -> None:
