@@ -6,7 +6,8 @@ For each seed the default command on Wikipedia sentences and questions, without 
 chooses the weights; what stands after ``--`` is added to it. Then NoiseQA in the index of the original, with and
 without spelling correction, the seven STS test sets, and the audit's adversarial typing errors. Each step is a command
 of holdfast in a process of its own, printed before it is run; what ``--work`` has already is not made again. The table,
-in Markdown, has the mean of all seeds, their standard deviation, and the same figures of the original.
+in Markdown, has the mean of all seeds, their standard deviation, and the same figures of the original; ``figures.json``
+has those of every seed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import statistics
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +98,16 @@ def main() -> None:
     options.work.mkdir(parents=True, exist_ok=True)
     original = measured(options.model, ORIGINAL, options)
     found = [hardened(seed, options) for seed in range(1, options.seeds + 1)]
-    text = table(original, [figures | own for figures, own in found])
+    seeds = [figures | own for figures, own in found]
+    record = {
+        "model": options.model,
+        "date": date.today().isoformat(),
+        "more": more,
+        "original": original,
+        "seeds": seeds,
+    }
+    (options.work / "figures.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    text = table(original, seeds)
     (options.work / "table.md").write_text(text + "\n", encoding="utf-8")
     print(text)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-SHARED = {"claims", "noiseqa_questions"}
+SHARED = {"claims", "noiseqa_questions", "hardening_cells", "hardening_variants"}
 """Modules that the scripts share."""
 
 
@@ -43,6 +43,7 @@ def test_all_benchmarks_are_run_with_what_is_given_and_others_left_out() -> None
         "edit_samples",
         "fit_typing",
         "harden_seeds",
+        "hardening_study",
         "noise_likeness",
         "normaliser",
         "spelling_correction",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize
 
@@ -131,6 +132,30 @@ def test_the_student_learns_what_the_teacher_says_after_its_prompt(here: Path) -
     teacher = SentenceTransformer("teacher", device="cpu")
     with_prompt, without = teacher.encode(texts, prompt="the old "), teacher.encode(texts)
     assert mean_cosine(found, with_prompt) > mean_cosine(found, without) + 0.01
+
+
+@pytest.mark.parametrize("space", ["teacher", "student"])
+def test_a_student_is_trained_with_its_own_prompt(
+    here: Path, space: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    preprocess = SentenceTransformer.preprocess
+
+    def recording(self: SentenceTransformer, inputs: Any, prompt: str | None = None, **named: Any) -> Any:
+        read.append(f"{prompt or ''}{inputs[0]}")
+        return preprocess(self, inputs, prompt=prompt, **named)
+
+    monkeypatch.setattr(SentenceTransformer, "preprocess", recording)
+    result = distill(settings(student_prompt="red ", space=space), console=Console(width=300))
+    assert "the student reads every text after the prompt 'red '" in capsys.readouterr().out
+    assert result["protocol"]["student_prompt"] == "red "
+    assert sum(text.startswith("red ") for text in read) >= 3  # the batches of three steps, and the evaluations
+    student = SentenceTransformer("new", device="cpu")
+    plain, prompted = student.encode(["the cat"], prompt=""), student.encode(["the cat"])
+    assert np.abs(plain - prompted).max() > 1e-4
+    np.testing.assert_allclose(prompted, student.encode(["red the cat"], prompt=""), atol=1e-6)
+    np.testing.assert_allclose(prompted, student.encode_query(["the cat"]), atol=1e-6)
+    np.testing.assert_allclose(prompted, student.encode_document(["the cat"]), atol=1e-6)
 
 
 def test_a_student_in_its_own_space(here: Path) -> None:

@@ -28,6 +28,7 @@ class DistillSettings(PromptOptions):
             commas.
         output: New folder for the student.
         options: Option of the method `anchored`, such as noise=0 for clean texts alone; repeatable.
+        student_prompt: Text that the student reads before every text, in training and in use: its default prompt.
         space: Vectors of the finished student: in the teacher's space, whose index they can search, or in one of the
             student's own dimension.
         max_positions: Tokens that the student can read at least.
@@ -63,6 +64,7 @@ class DistillSettings(PromptOptions):
     corpus: str
     output: Folder
     options: Assignments = field(default_factory=dict)
+    student_prompt: Annotated[str | None, Spelling(metavar="TEXT")] = None
     space: Annotated[Space, Spelling(flag="--dimensions", metavar="teacher|student")] = "teacher"
     max_positions: int = 256
     join: float = 0.1

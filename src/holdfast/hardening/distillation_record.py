@@ -45,6 +45,7 @@ def settings_record(settings: DistillSettings, student: Student) -> dict[str, An
         **({"prompt_options": settings.prompt_settings} if settings.prompt_settings else {}),
         "student": str(student) if isinstance(student, NewStudent) else settings.student,
         "student_sha256": named,
+        **({"student_prompt": settings.student_prompt} if settings.student_prompt else {}),
         "space": settings.space,
         "max_positions": settings.max_positions,
         "join": settings.join,

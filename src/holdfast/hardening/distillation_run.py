@@ -121,7 +121,9 @@ def _parts(settings: DistillSettings, student: Student, run: Run) -> _Parts:
     with stage(run.console, f"loading {settings.teacher}", announce=False):
         teacher = load_sentence_transformer(settings.teacher, pooling=settings.pooling, prompts=settings)
     if prompt := prompt_of(teacher):
-        run.print(f"the teacher reads every text after the prompt {prompt!r}; the student needs none")
+        run.print(f"the teacher reads every text after the prompt {prompt!r}")
+    if prompt := settings.student_prompt:
+        run.print(f"the student reads every text after the prompt {prompt!r}, in training and in use")
     with stage(run.console, f"reading {settings.corpus}", unit="sentences", announce=False) as reading:
         corpus = spool_corpus(
             settings.corpus,
@@ -151,7 +153,7 @@ def _parts(settings: DistillSettings, student: Student, run: Run) -> _Parts:
             return own_tokenizer(corpus, pieces, max_length=settings.max_positions)
 
     set_seed(settings.seed)
-    model, projection = build_student(student, teacher, tokenizer_of, settings.max_positions)
+    model, projection = build_student(student, teacher, tokenizer_of, settings.max_positions, settings.student_prompt)
     try:
         objective = Anchored(model, **options)
         objective.use_labels()

@@ -97,18 +97,23 @@ def parse_student(spec: str) -> Student:
 
 
 def build_student(
-    student: Student, teacher: SentenceTransformer, tokenizer_of: Callable[[int], Any], max_positions: int
+    student: Student,
+    teacher: SentenceTransformer,
+    tokenizer_of: Callable[[int], Any],
+    max_positions: int,
+    prompt: str | None = None,
 ) -> tuple[SentenceTransformer, Dense | None]:
     """Return the student before its training, and its projection to the teacher's dimension; the caller sets the seed.
 
-    The projection is None where the dimensions are equal. The student puts no prompt before a text: a prompt of the
-    teacher is part of what it learns.
+    The projection is None where the dimensions are equal. The student puts no prompt before a text unless it is given
+    one: a prompt of the teacher is part of what it learns.
 
     Args:
         student: as returned by `parse_student`.
         teacher: the teacher.
         tokenizer_of: returns a new tokeniser with a number of pieces, for a new student.
         max_positions: tokens that it reads at least; a shorter table of positions is extended.
+        prompt: text that the student reads before every text, its default prompt.
 
     Raises:
         UserError: the model cannot be loaded, it has not so many layers, or its positions cannot be extended.
@@ -120,6 +125,8 @@ def build_student(
     else:
         model = _existing(student)
     model.prompts, model.default_prompt_name = dict(_NO_PROMPTS), None
+    if prompt:
+        model.prompts, model.default_prompt_name = dict.fromkeys(_NO_PROMPTS, prompt), next(iter(_NO_PROMPTS))
     name = student if isinstance(student, str) else "the student"
     extend_positions(model, max_positions, name)
     projection = project(model, teacher)
@@ -146,7 +153,7 @@ def without_projection(student: SentenceTransformer, projection: Dense) -> Sente
     """Return the student without its projection: the other modules are shared, and its dimension is its own."""
     modules = [module for module in student.children() if module is not projection]
     plain = SentenceTransformer(modules=modules, device=str(student.device))
-    plain.prompts = dict(_NO_PROMPTS)
+    plain.prompts, plain.default_prompt_name = dict(student.prompts), student.default_prompt_name
     return plain
 
 

@@ -85,6 +85,8 @@ def _settings(record: Mapping[str, Any], made: Mapping[str, Any]) -> list[tuple[
     ]
     if prompt := record.get("teacher_prompt"):
         rows.append(("prompt of the teacher", prompt))
+    if prompt := record.get("student_prompt"):
+        rows.append(("prompt of the student", prompt))
     rows += [(key.replace("_", " "), f"`{value}`") for key, value in record["training"].items() if value is not None]
     rows += [(key, f"`{value}`") for key, value in record["options"].items()]
     return [*rows, ("holdfast", record["versions"]["holdfast"])]

@@ -14,9 +14,14 @@ NONE = Change(0.0, 0.0, 0.0, 1.0)
 
 
 def candidate(
-    step: int, share: float | None, clean: Change = NONE, hold: Change | None = NONE, weight: float = 1.0
+    step: int,
+    share: float | None,
+    clean: Change = NONE,
+    hold: Change | None = NONE,
+    weight: float = 1.0,
+    error: float = 0.0,
 ) -> Candidate:
-    return Candidate(step, weight, share, {}, clean, hold)
+    return Candidate(step, weight, share, {}, clean, hold, error)
 
 
 FELL = Change(-0.2, -0.3, -0.1, 0.01)
@@ -42,6 +47,10 @@ ROSE = Change(0.5, 0.1, 0.9, 0.01)
         ([], None),
         ([candidate(2, 20.0), candidate(1, 20.0)], 1),  # of equal ones the earlier step
         ([candidate(1, 20.0), candidate(2, 20.0, weight=0.5)], 2),  # but first the smaller weight
+        ([candidate(1, 20.0, error=2.0), candidate(2, 18.0, weight=0.5)], 2),  # one that is as good, by the error
+        ([candidate(1, 20.0, error=2.0), candidate(2, 17.9, weight=0.5, error=9.0)], 1),  # of the best, not its own
+        ([candidate(1, 20.0, error=30.0), candidate(2, 0.0, weight=0.5)], 1),  # but none that recovers nothing
+        ([candidate(1, 18.5), candidate(2, 20.0, error=2.0)], 2),  # of equal weights the one that recovers more
     ],
 )
 def test_the_best_admissible_weights_are_kept(candidates: list[Candidate], step: int | None) -> None:
@@ -68,16 +77,32 @@ def test_the_share_of_noise_that_is_recovered() -> None:
     before = outcomes(**BEFORE)
     new = {**BEFORE, "texts_typing": (65, 100), "texts_speech": (50, 100), "queries_typing": (75, 100)}
     # typing: 5 of 20 and 25 of 50 queries; speech: 10 of 40 and 0 of 1; a loss of 5 of 1,000 does not count.
-    assert recovered(before, outcomes(**new)) == pytest.approx(100.0 * (30 / 70 + 10 / 41) / 2)
+    assert recovered(before, outcomes(**new))[0] == pytest.approx(100.0 * (30 / 70 + 10 / 41) / 2)
     little = {**BEFORE, "queries_speech": (995, 1000), "queries_clean": (1000, 1000), "queries_typing": (500, 1000)}
     fewer = {**little, "queries_speech": (1000, 1000), "texts_speech": (50, 100)}
-    assert recovered(outcomes(**little), outcomes(**fewer)) == pytest.approx(np.mean([0.0, 25.0]))
-    few = outcomes(**{**BEFORE, "queries_clean": (10, 10), "queries_typing": (5, 10)})
-    lost = outcomes(**{**BEFORE, "queries_clean": (10, 10), "queries_typing": (0, 10), "texts_typing": (65, 100)})
-    assert recovered(few, lost) == pytest.approx(0.0), "of 20 and of 5 queries, 5 are found and 5 lost"
-    assert recovered(before, before) == 0.0
+    assert recovered(outcomes(**little), outcomes(**fewer))[0] == pytest.approx(np.mean([0.0, 25.0]))
+    few = outcomes(**{**BEFORE, "queries_clean": (10, 10), "queries_speech": (9, 10), "queries_typing": (5, 10)})
+    fell = {"queries_clean": (10, 10), "queries_speech": (9, 10), "queries_typing": (0, 10)}
+    lost = outcomes(**{**BEFORE, **fell, "texts_typing": (65, 100)})
+    assert recovered(few, lost)[0] == pytest.approx(0.0), "of 20 and of 5 queries, 5 are found and 5 lost"
+    assert recovered(before, before) == (0.0, 0.0)
     silent = outcomes(texts_clean=(80, 100), texts_typing=(80, 100))
-    assert recovered(silent, silent) is None
+    assert recovered(silent, silent) == (None, 0.0)
+
+
+def test_the_error_is_that_of_a_bootstrap_over_the_queries() -> None:
+    draw = np.random.default_rng(3)
+    clean, typing, speech = np.arange(400) < 380, draw.random(400) < 0.6, draw.random(400) < 0.4
+    new = {"typing": typing | (draw.random(400) < 0.1), "speech": speech ^ (draw.random(400) < 0.2)}
+    before = Outcomes({("texts", "clean"): clean, ("texts", "typing"): typing, ("texts", "speech"): speech}, (), [])
+    after = Outcomes({("texts", "clean"): clean, **{("texts", name): own for name, own in new.items()}}, (), [])
+    losses = [clean.sum() - own.sum() for own in (typing, speech)]
+    changes = np.stack([new["typing"] * 1.0 - typing, new["speech"] * 1.0 - speech]) / np.array(losses)[:, None]
+    rows = draw.integers(0, 400, (4000, 400))
+    shares = 100.0 * changes[:, rows].sum(axis=2).mean(axis=0)
+    share, error = recovered(before, after)
+    assert share == pytest.approx(100.0 * changes.sum(axis=1).mean())
+    assert error == pytest.approx(shares.std(), rel=0.05)
 
 
 def test_an_encoder_is_judged_by_labelled_queries_and_pairs() -> None:

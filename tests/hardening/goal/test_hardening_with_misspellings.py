@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from sentence_transformers import SentenceTransformer
 
 pytest.importorskip("symspellpy", reason="the guards use symspellpy's English dictionary")
 
+from holdfast.audit.language import Language
 from holdfast.hardening import HardenSettings, harden
 from holdfast.hardening.goal.goal_evaluator import GoalEvaluator
 
@@ -91,11 +91,12 @@ def test_misspellings_are_added_where_nobody_has_said_how_many(here: Path, capsy
     assert f"{entries} misspellings are new entries of the vocabulary" in capsys.readouterr().out
 
 
-def test_a_corpus_of_another_language_adds_none_and_says_so(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    texts = [f"Der kleine Hund von nebenan schläft heute auf dem {number}. Stuhl am Fenster" for number in range(100)]
-    Path("deutsch.txt").write_text("\n".join(texts), encoding="utf-8")
-    given = {"typo_vocabulary": None, "hold_out": 0, "max_steps": 2, "spelling": False}
-    result = harden(replace(settings("new", **given), corpus="deutsch.txt"), console=Console())
+def test_a_corpus_of_another_language_adds_none_and_says_so(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    german = Language("de", 1.0, "a test")
+    monkeypatch.setattr("holdfast.audit.language.language_of", lambda texts, given: german)
+    result = harden(settings("new", typo_vocabulary=None, hold_out=0, max_steps=2, spelling=False), console=Console())
     assert "typo_entries" not in result["protocol"]
     said = " ".join(capsys.readouterr().out.split())
     assert "no misspellings are added to the vocabulary: the corpus is not in English" in said

@@ -19,8 +19,9 @@ LEAST_LOSS = 1.0
 """Points of recall that a kind of noise must cost the original encoder: of a smaller loss no share can be measured."""
 
 RULE = (
-    "the weights that recover most of what noise costs on the hold-out were kept, among those whose clean recall falls "
-    f"by at most {TOLERANCE} points and not significantly, and whose hold/move does not fall significantly"
+    "of the weights that recover most of what noise costs on the hold-out, within one standard error, those nearest to "
+    f"the original were kept, among those whose clean recall falls by at most {TOLERANCE} points and not "
+    "significantly, and whose hold/move does not fall significantly"
 )
 
 
@@ -51,6 +52,7 @@ class Candidate:
         clean: change of clean recall, in points.
         hold_move: change of the probability, in points, that a text with the same meaning is nearer than one with
             another; None: not measured.
+        error: standard error of ``recovered`` over the queries.
     """
 
     step: int
@@ -59,6 +61,7 @@ class Candidate:
     recall: dict[str, float]
     clean: Change
     hold_move: Change | None
+    error: float = 0.0
 
     @property
     def admissible(self) -> bool:
@@ -73,6 +76,7 @@ class Candidate:
             "step": self.step,
             "weight": self.weight,
             "recovered": self.recovered,
+            "error": self.error,
             "admissible": self.admissible,
             "recall": self.recall,
             "differences": {name: dict(vars(change)) for name, change in changes.items() if change is not None},
@@ -80,43 +84,58 @@ class Candidate:
 
 
 def kept(candidates: Iterable[Candidate]) -> Candidate | None:
-    """Return the admissible candidate that recovers most, more than nothing; None: keep the original.
+    """Return the admissible candidate nearest to the original among the best; None: keep the original.
 
-    Of equal ones it is the one with the smaller weight, then the earlier step.
+    The best are those that recover more than nothing, and as much as the one that recovers most, less a standard error
+    of the latter: the one-standard-error rule of Breiman et al. 1984. What the hold-out does not measure is best left
+    as it is. Of equal weights it is the one that recovers more, then the earlier step.
     """
-    useful = [each for each in candidates if each.admissible and each.recovered is not None and each.recovered > 0.0]
-    return min(useful, key=lambda each: (-(each.recovered or 0.0), each.weight, each.step), default=None)
+    useful = [each for each in candidates if each.admissible and (each.recovered or 0.0) > 0.0]
+    if not useful:
+        return None
+    most = max(useful, key=lambda each: each.recovered or 0.0)
+    enough = [each for each in useful if (each.recovered or 0.0) >= (most.recovered or 0.0) - most.error]
+    return min(enough, key=lambda each: (each.weight, -(each.recovered or 0.0), each.step))
 
 
 def judge(original: Outcomes, new: Outcomes, *, step: int, weight: float = 1.0, seed: int = 0) -> Candidate:
     """Compare what an encoder finds with what the original finds."""
     pairs = original.nearer.size > 0
+    share, error = recovered(original, new)
     return Candidate(
         step,
         weight,
-        recovered(original, new),
+        share,
         recalls(new),
         change(Shares(np.stack([original.clean(), new.clean()])), "clean", seed),
         change(Means(100.0 * np.stack([original.nearer, new.nearer])), "hold/move", seed) if pairs else None,
+        error,
     )
 
 
-def recovered(original: Outcomes, new: Outcomes) -> float | None:
-    """Return the percentage of what noise costs the original that the new encoder recovers; None: it costs nothing.
+def recovered(original: Outcomes, new: Outcomes) -> tuple[float | None, float]:
+    """Return the percentage of what noise costs the original that the new encoder recovers, and its standard error.
 
     For one kind of noise it is (noisy recall of the new encoder − that of the original) / (clean recall of the
     original − its noisy recall), both over the queries of all groups that lose `LEAST_LOSS` points or more, so that a
-    group of few queries counts little; then the mean over the kinds.
+    group of few queries counts little; then the mean over the kinds. None: noise costs nothing. The error is that of
+    the gains over the queries, for the loss as it is.
     """
-    gains: dict[str, float] = {}
     losses: dict[str, float] = {}
+    counted = []
     for (group, version), before in original.found.items():
-        loss = 100.0 * (_mean(original.found[group, CLEAN]) - _mean(before))
-        if version != CLEAN and loss >= LEAST_LOSS:
-            gain = 100.0 * (_mean(new.found[group, version]) - _mean(before))
-            gains[version] = gains.get(version, 0.0) + gain * before.size
+        loss = _mean(original.found[group, CLEAN]) - _mean(before)
+        if version != CLEAN and 100.0 * loss >= LEAST_LOSS:
             losses[version] = losses.get(version, 0.0) + loss * before.size
-    return float(np.mean([100.0 * gains[version] / losses[version] for version in losses])) if losses else None
+            counted.append((group, version))
+    if not losses:
+        return None, 0.0
+    gains: dict[str, npt.NDArray[np.float64]] = {}  # of each query of a group, over the kinds of noise
+    for group, version in counted:
+        gain = new.found[group, version].astype(float) - original.found[group, version]
+        gains[group] = gains.get(group, 0.0) + 100.0 * gain / losses[version] / len(losses)
+    every = np.concatenate(list(gains.values()))
+    return float(every.sum()), float(np.sqrt(every.size) * every.std())
 
 
 def recalls(found: Outcomes) -> dict[str, float]:
