@@ -36,8 +36,8 @@ class HybridSettings:
     def record(self) -> str:
         """Return what decides the results, for the protocol."""
         return (
-            f"z-score of the encoder's similarities + {self.weight:g} x z-score of BM25, over the {self.candidates} best "
-            f"documents by either, for each query; {GRAM_RECORD.format(letters=self.letters)}"
+            f"z-score of the encoder's similarities + {self.weight:g} x z-score of BM25, for each query over the "
+            f"{self.candidates} best documents by either; {GRAM_RECORD.format(letters=self.letters)}"
         )
 
 

@@ -68,7 +68,7 @@ def letter_grams(text: str, letters: int) -> list[str]:
 def gram_scores(documents: Iterable[str], letters: int) -> LexicalScores:
     """Return the BM25 scores of letter groups (`letter_grams`) with some documents, as a function of a query.
 
-    Memory holds 8 bytes for each different group of each document; while the index is made, about seven times that.
+    The index holds 8 bytes for each different group of each document; making it takes several times that.
 
     Raises:
         UserError: bm25s is not installed.
