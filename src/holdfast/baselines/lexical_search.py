@@ -86,6 +86,7 @@ def gram_scores(documents: Iterable[str], letters: int) -> LexicalScores:
 
     def scores(query: str) -> npt.NDArray[np.float64]:
         known = [numbers[gram] for gram in letter_grams(query, letters) if gram in numbers]
-        return index.get_scores_from_ids(known).astype(np.float64)
+        found: npt.NDArray[np.float64] = np.asarray(index.get_scores_from_ids(known), dtype=np.float64)
+        return found
 
     return scores
