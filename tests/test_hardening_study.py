@@ -12,9 +12,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from conftest import WORDS
-
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+WORDS = "the a man woman child dog cat runs sleeps eats plays sings on under in park house bed red big old".split()
+"""The words that the models of `make_masked_lm` know."""
 
 
 @pytest.fixture(autouse=True)
