@@ -30,7 +30,7 @@ from holdfast.audit import AuditSettings, audit
 from holdfast.baselines.spelling import SpellingCorrection
 from holdfast.edits.noise import Noise
 from holdfast.encoder import Encoder, freeze_unused
-from holdfast.encoding import encode_sentences
+from holdfast.encoding import encode_sentences, normalised
 from holdfast.evaluation.retrieval import similarity_of
 from holdfast.files import atomic_path, read_object, write_json
 from holdfast.hardening import HardenSettings
@@ -40,7 +40,6 @@ from holdfast.hardening.goal.goal_queries import labelled_collection, usable_noi
 from holdfast.hardening.goal.hold_out import hold_out, keys_of, training_rows
 from holdfast.hardening.goal.interpolation import WEIGHTS, weights_of
 from holdfast.hardening.goal.meaning_pairs import meaning_pairs
-from holdfast.hardening.goal.old_index import unit
 from holdfast.input_limits import lowered, set_limit
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import load_sentence_transformer
@@ -91,7 +90,8 @@ class Study:
         self.questions = [sources[1][row] for row in held[1].rows.tolist() if row in free[1]]
         self.documents = documents
         self.vectors = self._vectors(model, self.sentences + self.questions, None).astype(np.float16)
-        index = OldIndex(documents, unit(self._vectors(model, documents, "document")), similarity_of(model))
+        units = normalised(self._vectors(model, documents, "document")).astype(np.float32)
+        index = OldIndex(documents, units, similarity_of(model))
         self.noise, _ = usable_noise(Noise.parse(self.settings(Variant("")).noise), english=True)
         self.tagger = lambda: Resources(SETS["light"], data=given.data).tagger
         parts = [0, held[0].held // CHOOSING, held[0].held], [0, len(queries) // CHOOSING, len(queries)]
@@ -119,7 +119,8 @@ class Study:
         return Goal(model, index, goal_texts([], [], [], [], collection=collection), self.precision)
 
     def settings(self, variant: Variant) -> HardenSettings:
-        return HardenSettings(self.given.model, "sentences", Path("unused"), queries="questions", **variant.settings)
+        corpus = str(self.given.data / "unlabelled" / "wiki_train_00.tsv.gz")  # its language chooses the noise
+        return HardenSettings(self.given.model, corpus, Path("unused"), queries="questions", **variant.settings)
 
     def _vectors(self, model: SentenceTransformer, texts: Sequence[str], role: Any) -> npt.NDArray[np.float32]:
         """The original's vectors of texts, made or read, in blocks, so that a killed run loses little."""
