@@ -25,7 +25,7 @@ from claims import Claim, machine, save
 from holdfast.classifiers.classifier_trainer import ClassifierTrainer
 from holdfast.classifiers.defences import DEFENCES, make_defence
 from holdfast.classifiers.initial_model import new_classifier
-from holdfast.classifiers.training_data import Material, load_material
+from holdfast.classifiers.training_data import TrainingData, load_training_data
 from holdfast.precision import bf16_is_fast
 from holdfast.training.cpu import fast_on_cpu
 from train_step import StepTimes
@@ -34,7 +34,7 @@ OPTIONS = {"adv": {"clean_epochs": 0.0}}
 MAX_TOKENS = 128
 
 
-def step(model: Any, tokenizer: Any, material: Material, name: str, arguments: dict[str, Any]) -> float:
+def step(model: Any, tokenizer: Any, material: TrainingData, name: str, arguments: dict[str, Any]) -> float:
     """Train with a defence, and return the median seconds of a step; the first step warms up."""
     fast = bf16_is_fast(model.device) and not DEFENCES[name].NEEDS_FP32
     trainer = ClassifierTrainer(
@@ -68,7 +68,7 @@ def main() -> None:
     options = parser.parse_args()
     names = list(dict.fromkeys(["none", *options.defences.split(",")]))
     texts = options.steps * options.batch_size
-    material = load_material(options.task, train_split=None, examples=texts, seed=0, data=options.data)
+    material = load_training_data(options.task, train_split=None, examples=texts, seed=0, data=options.data)
     # One for each defence: Accelerate prepares a model for the precision of its first trainer, and some need fp32.
     made = {name: new_classifier(options.model, material, MAX_TOKENS) for name in names}
     seconds: dict[str, list[float]] = {name: [] for name in names}

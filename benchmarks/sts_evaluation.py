@@ -24,12 +24,11 @@ from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
 
 from claims import Claim, machine, save
-from holdfast.encoding import Precision
 from holdfast.evaluation.sts import STS_TASKS, StsTask, load_sts
 from holdfast.evaluation.task_sample import sample_pairs
 from holdfast.evaluation.vectors import encode_once
 from holdfast.models import load_sentence_transformer
-from holdfast.precision import bf16_is_fast
+from holdfast.precision import ResolvedPrecision, bf16_is_fast
 
 Scores = dict[str, float]
 
@@ -49,7 +48,7 @@ def theirs(model: SentenceTransformer, tasks: list[StsTask]) -> Scores:
     return scores
 
 
-def ours(model: SentenceTransformer, tasks: list[StsTask], precision: Precision) -> Scores:
+def ours(model: SentenceTransformer, tasks: list[StsTask], precision: ResolvedPrecision) -> Scores:
     encode = encode_once(model, (s for task in tasks for s in task.sentences), precision=precision)
     return {task.name: task.score(encode)["metrics"]["spearman"] for task in tasks}
 
