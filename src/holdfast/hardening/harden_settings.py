@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,11 +124,12 @@ class HardenSettings(RolePromptOptions):
         from holdfast.edits.noise import Noise
         from holdfast.hardening.goal.goal_queries import usable_noise
 
-        usable, reasons = usable_noise(Noise.parse(",".join(EDITS)), english=self.corpus_is_english())
+        usable, reasons = usable_noise(Noise.parse(",".join(EDITS)), english=self.corpus_is_english)
         return [noise.kind for noise in usable], reasons
 
+    @functools.cached_property
     def corpus_is_english(self) -> bool:
-        """Return False if the corpus begins in another language; standard input, which is read once, counts as English.
+        """False if the corpus begins in another language; standard input, which is read once, counts as English.
 
         Raises:
             UserError: the corpus is missing or malformed.
