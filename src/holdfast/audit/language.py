@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import collections
 import importlib.util
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from holdfast.edits.edit import ENGLISH
 
-SAMPLE = 1000
+_SAMPLE = 1000
 """Texts from the beginning of a corpus that are enough to tell its language."""
 _PART = 400
 """Characters of texts that are classified together: single sentences are too short to be told apart well."""
@@ -53,6 +54,11 @@ class Language:
 
 
 _GIVEN = "given with --language"
+
+
+def language_of_corpus(texts: Iterable[str]) -> Language:
+    """Return the language of a corpus by its first texts, which is all that is read of it."""
+    return language_of(list(itertools.islice(texts, _SAMPLE)), None)
 
 
 def language_of(texts: Sequence[str], given: str | None) -> Language:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.audit.language import SAMPLE, language_of
+from holdfast.audit.language import language_of_corpus
 from holdfast.baselines.spelling import SpellingCorrection
 from holdfast.baselines.spelling_step import SPELLING_FOLDER, has_spelling, save_spelling
 from holdfast.errors import UserError
@@ -36,7 +36,7 @@ class CorpusSpelling:
     def correction(self) -> SpellingCorrection | None:
         """Return the correction, or None with a `reason`: texts that are not English, symspellpy is not installed."""
         if self._made is None and not self.reason:
-            language = language_of(list(itertools.islice(self.texts(), SAMPLE)), None)
+            language = language_of_corpus(self.texts())
             if not language.is_english:
                 self.reason = f"the texts are not English ({language.code})"
                 return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -134,14 +133,13 @@ class HardenSettings(RolePromptOptions):
         Raises:
             UserError: the corpus is missing or malformed.
         """
-        from holdfast.audit.language import SAMPLE, language_of
+        from holdfast.audit.language import language_of_corpus
         from holdfast.data.corpus import read_corpus
         from holdfast.data.sources import STDIN
 
         if STDIN in self.corpus.split(","):
             return True
-        texts = read_corpus(self.corpus, column=self.column, data=self.data)
-        return language_of(list(itertools.islice(texts, SAMPLE)), None).is_english
+        return language_of_corpus(read_corpus(self.corpus, column=self.column, data=self.data)).is_english
 
     @property
     def held_texts(self) -> int:

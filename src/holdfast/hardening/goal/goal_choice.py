@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.audit.language import SAMPLE, language_of
+from holdfast.audit.language import language_of_corpus
 from holdfast.edits.noise import Noise
 from holdfast.edits.tagging import Tagger
 from holdfast.encoding import Progress
@@ -101,7 +101,7 @@ class GoalChoice:
         self._original = weights_of(model)
         self._parameters = [name for name, _ in model.named_parameters(remove_duplicate=False)]
         self._collection = labelled_collection(self.retrieval) if self.retrieval is not None else None
-        self._language = language_of(self.held.documents[:SAMPLE], None)
+        self._language = language_of_corpus(self.held.documents)
         self._noise, reasons = usable_noise(self.noise, english=self._language.is_english)
         for kind, reason in reasons.items():
             self._print(f"{kind} noise is not measured: {reason}")

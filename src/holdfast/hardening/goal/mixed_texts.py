@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -157,7 +156,7 @@ class MixedTexts:
 
     def _misspellings_that_suit(self, model: SentenceTransformer) -> int:
         """Return how many misspellings are added if nobody has said; 0 if none can be, for which there is a line."""
-        from holdfast.audit.language import SAMPLE, language_of
+        from holdfast.audit.language import language_of_corpus
         from holdfast.edits.word_frequency import can_count
         from holdfast.hardening.added_vocabulary import takes_misspellings
 
@@ -166,7 +165,7 @@ class MixedTexts:
             reason = "its tokeniser is not one of WordPieces"
         elif not can_count():
             reason = "symspellpy is not installed"
-        elif not language_of(list(itertools.islice(self.all_texts(), SAMPLE)), None).is_english:
+        elif not language_of_corpus(self.all_texts()).is_english:
             reason = "the corpus is not in English"
         self._vocabulary_line = f"no misspellings are added to the vocabulary: {reason}"
         return 0 if reason else min(MISSPELLINGS, len(model.tokenizer.get_vocab()))
