@@ -63,6 +63,9 @@ def table(cells: Cells, part: str = "goal", which: str = "chosen") -> list[str]:
     for name, own in cells.items():
         shown = []
         for column in columns:
+            if column not in own[0][part][which]:  # spelling is corrected in queries alone, not in pairs of texts
+                shown.append("")
+                continue
             before, after = (values(each, part, which, column) for each in (original, own))
             if name == ORIGINAL:
                 shown.append(f"{before.mean():.1f}")

@@ -135,3 +135,17 @@ def test_a_text_of_another_meaning_is_put_away_from_the_anchor(
     assert 0.0 < terms["moves"] < 0.1 * 0.6932
     objective.see_moves({tuple(ids[0]): sentences[0]})
     assert torch.isclose(objective._one_form(objective.encoder, features, anchors)["moves"], torch.tensor(0.0693147))
+
+
+def test_a_variant_that_has_no_pairs_leaves_their_column_empty() -> None:
+    from hardening_study import table
+
+    goal = {"texts clean": "0110", "hold/move": [1.0, 0.0]}
+    cells = {
+        "original": [{"goal": {"weight": 1.0, "chosen": goal}}],
+        "spelling": [{"goal": {"weight": 1.0, "chosen": {"texts clean": "1110"}}}],
+    }
+    head, _, original, spelling = table(cells)
+    assert [cell.strip() for cell in head.split("|")[3:5]] == ["clean (4)", "hold/move (2)"]
+    assert [cell.strip() for cell in original.split("|")[3:5]] == ["50.0", "50.0"]
+    assert [cell.strip()[:5] for cell in spelling.split("|")[3:5]] == ["+25.0", ""]
