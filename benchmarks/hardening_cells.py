@@ -285,7 +285,8 @@ class Study:
             last, chosen = (packed(goal.measure(mixed(1.0), correct)) for goal in self.goals)
             return {"weight": 1.0, "curve": [], "chosen": chosen, "last": last}
         before = choosing.original_outcomes
-        found = {weight: choosing.measure(mixed(weight), correct) for weight in WEIGHTS}
+        # As `holdfast harden` does, the weight is chosen without spelling correction.
+        found = {weight: choosing.measure(mixed(weight)) for weight in WEIGHTS}
         candidates = [judge(before, own, step=self.given.steps, weight=weight) for weight, own in found.items()]
         best = kept(candidates)
         weight = 0.0 if best is None else best.weight
@@ -293,7 +294,7 @@ class Study:
             "weight": weight,
             "curve": [each.record() for each in candidates],
             "chosen": packed(reporting.measure(mixed(weight), correct)),
-            "last": packed(found[1.0]),
+            "last": packed(found[1.0] if correct is None else choosing.measure(mixed(1.0), correct)),
         }
 
     def _noiseqa_part(self, mixed: Any, cell: Cell, correct: Any, _: bool) -> Any:
