@@ -256,6 +256,7 @@ class Study:
         path = self.given.work / f"cell-{digest(record)}.json"
         parts = {"goal": self._goal_part}
         parts |= {"noiseqa": self._noiseqa_part} if self.given.confirm else {}
+        parts |= {"noiseqa curve": self._noiseqa_curve_part} if self.given.curve else {}
         parts |= {f"attack{self.given.attack}": self._attack_part} if self.given.attack else {}
         cell = read_object(path) or {"record": record}
         missing = [part for part in parts if part not in cell]
@@ -299,6 +300,10 @@ class Study:
 
     def _noiseqa_part(self, mixed: Any, cell: Cell, correct: Any, _: bool) -> Any:
         return {"chosen": packed(self.noiseqa.measure(mixed(cell["goal"]["weight"]), correct))}
+
+    def _noiseqa_curve_part(self, mixed: Any, _: Cell, correct: Any, trained: bool) -> Any:
+        weights = WEIGHTS if trained else (1.0,)
+        return {f"{weight:g}": packed(self.noiseqa.measure(mixed(weight), correct)) for weight in weights}
 
     def _attack_part(self, mixed: Any, cell: Cell, _: Any, __: bool) -> Any:
         """The attack of `holdfast audit`, without spelling correction."""

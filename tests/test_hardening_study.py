@@ -150,3 +150,19 @@ def test_a_variant_that_has_no_pairs_leaves_their_column_empty() -> None:
     assert [cell.strip() for cell in head.split("|")[3:5]] == ["clean (4)", "hold/move (2)"]
     assert [cell.strip() for cell in original.split("|")[3:5]] == ["50.0", "50.0"]
     assert [cell.strip()[:5] for cell in spelling.split("|")[3:5]] == ["+25.0", ""]
+
+
+def test_the_curve_of_noiseqa_has_a_row_for_each_weight() -> None:
+    from hardening_study import noiseqa_curve
+
+    part = "noiseqa curve"
+    cells = {
+        "original": [{part: {"1": {"collection asr": "0110"}}}],
+        "base": [{part: {"0.5": {"collection asr": "0111"}, "1": {"collection asr": "1111"}}} for _ in range(2)],
+    }
+    _, _, *rows = noiseqa_curve(cells)
+    assert [[cell.strip()[:5] for cell in row.split("|")[1:4]] for row in rows] == [
+        ["origi", "0", "50.0"],
+        ["base", "0.5", "75.0"],
+        ["base", "1", "100.0"],
+    ]
