@@ -161,8 +161,8 @@ def test_the_curve_of_noiseqa_has_a_row_for_each_weight() -> None:
         "base": [{part: {"0.5": {"collection asr": "0111"}, "1": {"collection asr": "1111"}}} for _ in range(2)],
     }
     _, _, *rows = noiseqa_curve(cells)
-    assert [[cell.strip()[:5] for cell in row.split("|")[1:4]] for row in rows] == [
-        ["origi", "0", "50.0"],
+    assert [[cell.split()[0] for cell in row.split("|")[1:4]] for row in rows] == [
+        ["original", "0", "50.0"],
         ["base", "0.5", "75.0"],
         ["base", "1", "100.0"],
     ]
