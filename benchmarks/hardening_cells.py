@@ -306,9 +306,13 @@ class Study:
         return {f"{weight:g}": packed(self.noiseqa.measure(mixed(weight), correct)) for weight in weights}
 
     def _attack_part(self, mixed: Any, cell: Cell, _: Any, __: bool) -> Any:
-        """The attack of `holdfast audit`, without spelling correction."""
+        """The attack of `holdfast audit` on the kept and on the trained weights, without spelling correction."""
+        found = {weight: self._attacked(mixed(weight)) for weight in {cell["goal"]["weight"], 1.0}}
+        return {"chosen": found[cell["goal"]["weight"]], "last": found[1.0]}
+
+    def _attacked(self, model: SentenceTransformer) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
-            mixed(cell["goal"]["weight"]).save(folder, create_model_card=False)
+            model.save(folder, create_model_card=False)
             made = audit(
                 AuditSettings(folder, items="adversarial-typos", examples=self.given.attack, data=self.given.data)
             )

@@ -121,10 +121,13 @@ def noiseqa_curve(cells: Cells) -> list[str]:
 
 def attacks(cells: Cells, part: str) -> list[str]:
     """Lines of a table of adversarial typing errors."""
-    lines = ["| variant | texts | success, % of each seed |", "|---|---|---|"]
+    lines = ["| variant | texts | success, % of each seed: kept weights | trained weights |", "|---|---|---|---|"]
     for name, own in cells.items():
-        rates = ", ".join(f"{cell[part]['metrics']['success_rate']:.1f}" for cell in own)
-        lines.append(f"| {name} | {own[0][part]['n']} | {rates} |")
+        rates = [
+            ", ".join(f"{cell[part][which]['metrics']['success_rate']:.1f}" for cell in own)
+            for which in ("chosen", "last")
+        ]
+        lines.append(f"| {name} | {own[0][part]['last']['n']} | {' | '.join(rates)} |")
     return lines
 
 
