@@ -56,7 +56,7 @@ class GradientEncoder:
         encoded = self._tokenised(texts, return_offsets_mapping=True)
         features = padded(self._tokenizer, encoded, range(len(texts)), self._encoder.model.device) | self._more
         with torch.no_grad():
-            leaf = self._encoder.backbone.embed(features).detach().requires_grad_()
+            leaf = self._encoder.embed(features).detach().requires_grad_()
         with torch.enable_grad(), self._encoder.perturbed(embeddings=leaf):
             z = self._head(self._encoder.encode(features))
             direction, tokens = torch.autograd.grad(self.loss(z, rows), [z, leaf])

@@ -119,7 +119,7 @@ class Combined(ContrastiveObjective):
         if "queue" in named and keys != "momentum":
             raise ValueError('a queue holds keys that change slowly: negatives="queue" needs keys="momentum"')
         if weakening:
-            _check_weakening(weakening_layers, len(self.encoder.backbone.layers), head)
+            _check_weakening(weakening_layers, self.encoder.backbone.depth, head)
         if min(regularisation, gamma) < 0 or min(ascent_steps, weakening_steps) <= 0:
             raise ValueError("regularisation and gamma ≥ 0, ascent_steps and weakening_steps > 0 are required")
         self.gamma, self.regularisation = gamma, regularisation

@@ -103,7 +103,7 @@ class L2PCSR(ContrastiveObjective):
         check_words(noise=(noise, Noise))
         if noise == "embedding" and (continuous or as_released or not (token_mask and feature_mask)):
             raise ValueError('noise="embedding" has no masks: leave token_mask, feature_mask and the like alone')
-        depth = len(self.encoder.backbone.layers)
+        depth = self.encoder.backbone.depth
         if not 1 <= layers <= depth:
             raise UserError(f"layers={layers} does not fit a model of {depth} layers: it takes 1 to {depth}")
         if as_released and self.encoder.prompt is not None:
