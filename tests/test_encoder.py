@@ -37,7 +37,7 @@ class LayerInput:
         self.seen: list[torch.Tensor] = []
         self._number, self._passed = number, 0
         backbone = Backbone.of(model)
-        backbone.model.register_forward_pre_hook(self._begin)
+        backbone.embedding.register_forward_pre_hook(self._begin)
         for layer in backbone.layers:
             layer.register_forward_pre_hook(self._keep, with_kwargs=True)
 
