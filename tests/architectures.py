@@ -103,15 +103,17 @@ def save_transformer(
     layers: int = 3,
     seed: int = 0,
     padding: Literal["left", "right"] = "left",
+    dropout: float | None = None,
 ) -> Path:
-    """Write a random transformer and its tokeniser to a folder."""
+    """Write a random transformer and its tokeniser to a folder; ``dropout`` is that of a decoder's attention."""
     from transformers import AutoModel
 
-    if kind in DECODERS:
-        tokenizer = decoder_tokenizer(padding, begins=not kind.startswith("qwen"))
-    else:
-        tokenizer = word_tokenizer()
+    begins = not kind.startswith("qwen")
+    tokenizer = decoder_tokenizer(padding, begins=begins) if kind in DECODERS else word_tokenizer()
     tokenizer.save_pretrained(folder)
     torch.manual_seed(seed)
-    AutoModel.from_config(config_of(kind, len(tokenizer), layers=layers)).save_pretrained(folder)
+    config = config_of(kind, len(tokenizer), layers=layers)
+    if dropout is not None:
+        config.attention_dropout = dropout
+    AutoModel.from_config(config).save_pretrained(folder)
     return folder

@@ -18,6 +18,7 @@ import torch
 from architectures import BACKBONES, DECODERS, WORDS, save_transformer
 from warm import WarmPython
 
+
 @pytest.fixture(scope="module", autouse=True)
 def _freeze_imported_objects() -> None:
     """Keep the garbage collector from visiting all imported objects: each training of transformers runs it."""

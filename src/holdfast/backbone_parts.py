@@ -1,7 +1,8 @@
 """Search for the parts of a transformer by one pass: the module whose output enters the first layer, and the layers.
 
 No list of architectures is needed. Encoders have an ``embeddings`` module, ELECTRA and ALBERT project it, and decoders
-have a bare table of token embeddings; some add or scale something in between, where no module's output could be changed.
+have a bare table of token embeddings. Some models add or scale something in between, outside any module: these are
+refused.
 """
 
 from __future__ import annotations
@@ -52,6 +53,20 @@ def find_parts(root: nn.Module, run: Callable[[dict[str, Any]], Any]) -> Backbon
         kept = _search(root, run)
         setattr(root, _FOUND, kept)
     return kept
+
+
+def is_causal(root: nn.Module, run: Callable[[dict[str, Any]], Any]) -> bool:
+    """Return True if the vector of a text's first token does not depend on the others, as in causal attention.
+
+    Args:
+        root: a sentence-transformers module around a Hugging Face model.
+        run: runs it on features, to which it adds ``token_embeddings``.
+    """
+    features = _some_features(root)
+    features["input_ids"][:, 0] = 1  # the other tokens of the two rows differ
+    with evaluating(root), torch.no_grad():
+        first, second = run(features)["token_embeddings"][:, 0]
+    return torch.equal(first, second)
 
 
 def _names_parts_of(root: nn.Module, kept: BackboneParts | str) -> bool:

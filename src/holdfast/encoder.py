@@ -8,10 +8,10 @@ structure. It gives sentence vectors, the embeddings that enter the first layer,
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -23,13 +23,13 @@ from torch.nn.parallel import DistributedDataParallel
 from holdfast.backbone import Backbone, Features, added, is_bert_shaped, one_token_alone
 from holdfast.devices import random_numbers_kept
 from holdfast.errors import UserError
+from holdfast.length_groups import Group, Padding, cut_to, length_groups, padding_side
 from holdfast.models import evaluating, load_sentence_transformer
 from holdfast.prompt import Prompt, freeze_pooling
 from holdfast.prompt_tokens import PROMPT_LENGTH, text_mask
 from holdfast.text_prompts import PromptOptions, preprocess_texts
 
 Weakener = Tensor | tuple[Tensor, Tensor]
-Padding = Literal["right", "left", "mixed"]
 
 
 @dataclass
@@ -37,15 +37,6 @@ class Recording:
     """The input of the first layer in :meth:`Encoder.recording`, (rows, L, d), after dropout, attached to the graph."""
 
     embeddings: Tensor = field(default_factory=lambda: torch.empty(0))
-
-
-@dataclass(frozen=True)
-class _Group:
-    """Rows of a batch that are run together, the columns of the batch that they have, and the mask of their text."""
-
-    rows: Tensor
-    columns: slice
-    text: Tensor
 
 
 class Encoder:
@@ -90,7 +81,7 @@ class Encoder:
         self._pooled_at: Tensor | None = None
         self._attacking = False
         self._template_alone = False
-        self._group: _Group | None = None
+        self._group: Group | None = None
         self._prompted = False
         self._given_embeddings: Tensor | None = None
         self._recording: Recording | None = None
@@ -130,12 +121,12 @@ class Encoder:
         text = self.text_mask(features).repeat(views, 1)  # of the first view: the others' templates are as long
         features = self._in_views(features, views)
         mask: Tensor = features["attention_mask"]
-        groups = _length_groups(mask, self._length_groups, text, padding)
+        groups = length_groups(mask, self._length_groups, text, padding)
         parts = []
         with self._embedded_once(features, groups), self._shortened_last_layer(enabled=padding == "right"):
             for group in groups:
                 self._group = group
-                parts.append(self._forward(_cut(features, group))["sentence_embedding"])
+                parts.append(self._forward(cut_to(features, group))["sentence_embedding"])
         self._group = None
         order = torch.cat([group.rows for group in groups])
         vectors = torch.cat(parts)[order.argsort()]
@@ -230,9 +221,9 @@ class Encoder:
 
     def _padding_of(self, mask: Tensor) -> Padding:
         """Return where the rows of ``mask`` (B, L) are padded; cached, to wait for a GPU once per batch."""
-        if self._padding is None or self._padding[0] is not mask:
-            begins, ends = torch.stack([mask[:, 0], mask[:, -1]]).bool().all(dim=1).tolist()
-            self._padding = mask, "right" if begins else "left" if ends else "mixed"
+        if self._padding is not None and self._padding[0] is mask:
+            return self._padding[1]
+        self._padding = mask, padding_side(mask)
         return self._padding[1]
 
     def _in_views(self, features: Features, views: int) -> dict[str, Any]:
@@ -240,15 +231,15 @@ class Encoder:
 
         Rows that begin with padding get their positions: those of the tokens, so that padding changes nothing.
         """
-        given, features = features, _repeat_rows(features, views)
+        padding = self._padding_of(features["attention_mask"])
+        features = _repeat_rows(features, views)
         if self.prompt is not None:
             if "input_ids" not in features:
                 raise UserError("a prompt model finds its [MASK] by token id and cannot be given embeddings instead")
             features["input_ids"] = self.prompt.in_views(features["input_ids"], views)
-        elif "position_ids" not in features and self._padding_of(given["attention_mask"]) != "right":
-            if self.backbone.takes_positions():
-                counted = features["attention_mask"].long().cumsum(dim=1) - 1
-                features["position_ids"] = counted.clamp(min=0) + self.backbone.first_position()
+        elif "position_ids" not in features and padding != "right" and self.backbone.takes_positions():
+            counted = features["attention_mask"].long().cumsum(dim=1) - 1
+            features["position_ids"] = counted.clamp(min=0) + self.backbone.first_position()
         return features
 
     def _biases(self, mask: Tensor, views: int) -> Tensor:
@@ -307,7 +298,7 @@ class Encoder:
         return self._rows_of(delta) * self._group.text.unsqueeze(-1)
 
     @contextlib.contextmanager
-    def _embedded_once(self, features: Features, groups: Sequence[_Group]) -> Iterator[None]:
+    def _embedded_once(self, features: Features, groups: Sequence[Group]) -> Iterator[None]:
         """Embed all rows in one pass: each pass through the embedding has a gradient of the vocabulary's size."""
         if len(groups) == 1 and self._given_embeddings is None and self._recording is None:
             yield
@@ -380,31 +371,6 @@ def _repeat_rows(features: Features, views: int) -> dict[str, Any]:
         key: torch.cat([value] * views) if isinstance(value, Tensor) and len(value) == rows else value
         for key, value in features.items()
     }
-
-
-def _length_groups(mask: Tensor, count: int, text: Tensor, padding: Padding) -> list[_Group]:
-    """Split the rows, shortest first, into groups of near-equal size; their number is the same in all processes."""
-    if count <= 1 or len(mask) < 2 * count or padding == "mixed":
-        return [_Group(torch.arange(len(mask), device=mask.device), slice(None), text)]
-    lengths = mask.sum(dim=1)
-    groups = []
-    for rows in lengths.argsort(stable=True).chunk(count):
-        longest = int(lengths[rows].max())
-        columns = slice(longest) if padding == "right" else slice(mask.shape[1] - longest, None)
-        groups.append(_Group(rows, columns, text[rows, columns]))
-    return groups
-
-
-def _cut(features: dict[str, Any], group: _Group) -> dict[str, Any]:
-    rows, width = features["attention_mask"].shape
-    cut: dict[str, Any] = {}
-    for key, value in features.items():
-        if isinstance(value, Tensor) and value.ndim >= 1 and len(value) == rows:
-            value = value[group.rows]
-            if value.ndim >= 2 and value.shape[1] == width:
-                value = value[:, group.columns]
-        cut[key] = value
-    return cut
 
 
 def _pools_one_token(model: SentenceTransformer, layer: nn.Module) -> bool:

@@ -13,6 +13,7 @@ from sentence_transformers import SentenceTransformer, SentenceTransformerTraini
 from sentence_transformers.sentence_transformer.modules import Dense
 from transformers import set_seed
 
+from holdfast.backbone_dropout import dropout_of
 from holdfast.data.corpus import SpooledCorpus, spool_corpus
 from holdfast.data.joined_texts import DividedCorpus, divided
 from holdfast.data.registry import is_local, load_pairs
@@ -29,7 +30,6 @@ from holdfast.input_limits import cut_line, limited_to, lowered, set_limit
 from holdfast.model_lookup import resolve_model
 from holdfast.models import load_sentence_transformer, read_as
 from holdfast.objectives.anchored import Anchored
-from holdfast.pretraining.model import dropout_of
 from holdfast.pretraining.vocabulary import own_tokenizer
 from holdfast.progress import stage
 from holdfast.runs.run import Run

@@ -29,8 +29,11 @@ from holdfast.option_parsing import option_value
 _POOLING = "mean"
 _NO_PROMPTS = {"query": "", "document": ""}  # as sentence-transformers gives a model without prompts
 _HEAD_SIZE = 64  # numbers per attention head, as in BERT
-_LAYER_KINDS = ("bert", "roberta", "xlm-roberta", "electra", "distilbert", "mpnet")
-"""Model types of which layers can be left out: all their layers are alike."""
+_LAYER_KINDS = (
+    *("bert", "roberta", "xlm-roberta", "electra", "distilbert", "mpnet", "nomic_bert"),
+    *("qwen3", "llama", "mistral", "gemma3_text"),
+)
+"""Model types of which layers can be left out: their layers are alike, or of kinds that the configuration lists."""
 
 
 @dataclass(frozen=True)
@@ -246,4 +249,6 @@ def _teacher_layers(teacher: SentenceTransformer, count: int) -> SentenceTransfo
     for place, layer in enumerate(kept):
         backbone.layers[place] = layer
     config.num_hidden_layers = count
+    if getattr(config, "layer_types", None):  # which attention each layer has
+        config.layer_types = [config.layer_types[number] for number in numbers]
     return student

@@ -140,6 +140,10 @@ class Combined(ContrastiveObjective):
         self.virtual = VirtualAdversary()
         self._pending: list[tuple[Tensor, Tensor]] = []
 
+    def needs_dropout(self, columns: int) -> bool:
+        """Return True without a second encoder."""
+        return self.follower is None
+
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Compute keys, masks, training pass and attacks; return a scalar for each term."""
         self.catch_up()

@@ -114,6 +114,10 @@ class L2PCSR(ContrastiveObjective):
         self.ascent = WeakeningAscent(steps, step_size, threshold, continuous, as_released)
         self.noise_ascent = MixedAscent(steps, 0, step_size * radius, 0.0, 1.0, radius, "2")
 
+    def needs_dropout(self, columns: int) -> bool:
+        """Return True: the positives are dropout views."""
+        return True
+
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Compute the perturbation, and the pass of both views with it; return ``{"contrastive": scalar}``."""
         sentences, _ = self.columns(sentence_features)
