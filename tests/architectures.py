@@ -41,6 +41,8 @@ def config_of(kind: str, vocabulary: int, *, layers: int = 3, width: int = 16, p
                 sliding_window=8, layer_types=local, query_pre_attn_scalar=width // 2, **bidirectional, **common
             )
         return {"qwen3": t.Qwen3Config, "llama": t.LlamaConfig, "mistral": t.MistralConfig}[kind](**common)
+    if kind == "clip_text_model":
+        return t.CLIPTextConfig(eos_token_id=3, bos_token_id=2, **common)
     if kind == "distilbert":
         names = {"vocab_size": vocabulary, "max_position_embeddings": positions, "initializer_range": 0.5}
         return t.DistilBertConfig(dim=width, n_layers=layers, n_heads=2, hidden_dim=2 * width, **names)

@@ -11,6 +11,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from architectures import save_transformer
+from holdfast.adversary.gradient_encoder import GradientEncoder
 from holdfast.adversary.masked_lm import MaskedLM
 from holdfast.backbone import Backbone
 from holdfast.backbone_dropout import dropout_of, has_dropout
@@ -117,6 +118,20 @@ def test_prompts_are_not_perturbed_behind_left_padding(
     with encoder.perturbed(delta=torch.ones(*text.shape, 16), weakening=[torch.full((1, 1, 16), 2.0)]):
         encoder.encode(features)
     torch.testing.assert_close(entered[1], torch.where(text[..., None], 2 * (entered[0] + 1), entered[0]))
+
+
+def test_gradients_are_in_the_order_of_the_tokens(make_encoder_model: Callable[..., Any], sentences: list[str]) -> None:
+    """The Geometry Attack finds the words of a text by the offsets of its tokens, which have no padding."""
+    found = {}
+    for side in SIDES:
+        encoder = Encoder(make_encoder_model("llama", padding=side))
+        model = GradientEncoder(encoder, torch.nn.Identity(), lambda z, _: (z * torch.arange(16.0)).sum())
+        with encoder.attack_mode():
+            found[side] = model.gradients(sentences, range(len(sentences)))
+    for row, spans in enumerate(found["left"].offsets):
+        tokens = [found[side].tokens[row, : len(spans)] for side in SIDES]
+        torch.testing.assert_close(*tokens, rtol=1e-3, atol=1e-3)
+        assert (tokens[0].abs().amax(dim=-1) > 0).all()
 
 
 # --- reading -----------------------------------------------------------------------------------------------------

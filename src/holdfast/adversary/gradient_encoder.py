@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from holdfast.adversary.geometry import BatchGradients, Spans
-from holdfast.adversary.token_batches import in_batches, padded
+from holdfast.adversary.token_batches import in_batches, padded, tokens_first
 from holdfast.backbone import Features
 from holdfast.encoder import Encoder
 from holdfast.prompt_tokens import PROMPT_LENGTH, prompt_features, text_mask
@@ -60,7 +60,7 @@ class GradientEncoder:
         with torch.enable_grad(), self._encoder.perturbed(embeddings=leaf):
             z = self._head(self._encoder.encode(features))
             direction, tokens = torch.autograd.grad(self.loss(z, rows), [z, leaf])
-        z = z.detach()
+        z, tokens = z.detach(), tokens_first(tokens, features["attention_mask"])
         direction = direction if self._steer is None else self._steer(z, direction)
         return BatchGradients(z, direction, tokens, [self._in_text(spans) for spans in encoded["offset_mapping"]])
 
