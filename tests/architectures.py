@@ -32,7 +32,9 @@ def config_of(kind: str, vocabulary: int, *, layers: int = 3, width: int = 16, p
     common |= {"num_attention_heads": 2, "intermediate_size": 2 * width, "max_position_embeddings": positions}
     # The usual 0.02 leaves a small model so close to constant that tests of it would prove little.
     common |= {"initializer_range": 0.5, "pad_token_id": 0}
-    if kind in DECODERS:
+    if kind in (*DECODERS, "nomic_bert", "modernbert", "deberta-v2"):  # which have no table of positions
+        common["max_position_embeddings"] = 512
+    if kind in (*DECODERS, "granite"):
         common |= {"num_key_value_heads": 1, "head_dim": width // 2, "bos_token_id": 1, "eos_token_id": 2}
         if kind.startswith("gemma3"):
             local = ["sliding_attention" if layer % 2 == 0 else "full_attention" for layer in range(layers)]
@@ -40,6 +42,9 @@ def config_of(kind: str, vocabulary: int, *, layers: int = 3, width: int = 16, p
             return t.Gemma3TextConfig(
                 sliding_window=8, layer_types=local, query_pre_attn_scalar=width // 2, **bidirectional, **common
             )
+        if kind == "granite":  # which scales its embeddings outside any module
+            del common["head_dim"]
+            return t.GraniteConfig(embedding_multiplier=2.0, **common)
         return {"qwen3": t.Qwen3Config, "llama": t.LlamaConfig, "mistral": t.MistralConfig}[kind](**common)
     if kind == "clip_text_model":
         return t.CLIPTextConfig(eos_token_id=3, bos_token_id=2, **common)
@@ -111,7 +116,8 @@ def save_transformer(
     from transformers import AutoModel
 
     begins = not kind.startswith("qwen")
-    tokenizer = decoder_tokenizer(padding, begins=begins) if kind in DECODERS else word_tokenizer()
+    decodes = kind in (*DECODERS, "granite")
+    tokenizer = decoder_tokenizer(padding, begins=begins) if decodes else word_tokenizer()
     tokenizer.save_pretrained(folder)
     torch.manual_seed(seed)
     config = config_of(kind, len(tokenizer), layers=layers)

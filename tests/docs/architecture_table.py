@@ -44,6 +44,7 @@ ARCHITECTURES = {
     "Mistral": "mistral",
     "Gemma3": "gemma3",
     "Gemma3, bidirectional": "gemma3-bidirectional",
+    "Granite": "granite",
     "Router, two BERTs": "router",
     "StaticEmbedding": "static",
 }

@@ -54,7 +54,8 @@ class GradientEncoder:
     def gradients(self, texts: Sequence[str], rows: Sequence[int]) -> BatchGradients:
         """Return z, and the gradients at z and at the input of the first layer, in one pass."""
         encoded = self._tokenised(texts, return_offsets_mapping=True)
-        features = padded(self._tokenizer, encoded, range(len(texts)), self._encoder.model.device) | self._more
+        features: dict[str, Any] = padded(self._tokenizer, encoded, range(len(texts)), self._encoder.model.device)
+        features |= self._more
         with torch.no_grad():
             leaf = self._encoder.embed(features).detach().requires_grad_()
         with torch.enable_grad(), self._encoder.perturbed(embeddings=leaf):
