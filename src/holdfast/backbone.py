@@ -52,7 +52,7 @@ class Backbone:
         """
         if sentence_transformer.transformers_model is None:
             raise UserError(
-                "this model has no transformer whose embeddings could be perturbed; "
+                "this model has no transformer whose embeddings could be perturbed: name one that has; "
                 f"supported backbones: {', '.join(TESTED_BACKBONES)}"
             )
         first: Any = next(iter(sentence_transformer.children()))

@@ -91,6 +91,22 @@ def load_sentence_transformer(
     return on_device
 
 
+def refuse_routes(model: SentenceTransformer, spec: str) -> None:
+    """Raise an error if a model to train routes its texts.
+
+    Raises:
+        UserError: it does, so that a training would change one of several encoders that belong together.
+    """
+    from sentence_transformers.base.modules import Router
+
+    for module in model.modules():
+        if isinstance(module, Router):
+            raise UserError(
+                f"{spec} routes texts to several encoders ({', '.join(module.sub_modules)}), and a training would "
+                "change one of them: save the one to train as a SentenceTransformer of its own"
+            )
+
+
 def store_notices(model: Any, lines: list[str]) -> None:
     """Store the notices on how a model is read in the model, for `read_as`."""
     setattr(model, _READ_AS, lines)

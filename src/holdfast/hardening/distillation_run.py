@@ -28,7 +28,7 @@ from holdfast.hardening.student_card import student_card
 from holdfast.hardening.student_evaluation import CLEAN, StudentEvaluator, noisy, rows_of, speeds
 from holdfast.input_limits import cut_line, limited_to, lowered, set_limit
 from holdfast.model_lookup import resolve_model
-from holdfast.models import load_sentence_transformer, read_as
+from holdfast.models import load_sentence_transformer, read_as, refuse_routes
 from holdfast.objectives.anchored import Anchored
 from holdfast.pretraining.vocabulary import own_tokenizer
 from holdfast.progress import stage
@@ -154,6 +154,7 @@ def _parts(settings: DistillSettings, student: Student, run: Run) -> _Parts:
 
     set_seed(settings.seed)
     model, projection = build_student(student, teacher, tokenizer_of, settings.max_positions, settings.student_prompt)
+    refuse_routes(model, student if isinstance(student, str) else settings.teacher)
     try:
         objective = Anchored(model, **options)
         objective.use_labels()

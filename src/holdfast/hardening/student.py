@@ -240,8 +240,8 @@ def _teacher_layers(teacher: SentenceTransformer, count: int) -> SentenceTransfo
     total = len(backbone.layers)
     if config.model_type not in _LAYER_KINDS:
         raise UserError(
-            f"--student layers={count}: layers of {config.model_type} models cannot be left out: name an encoder, or give "
-            "hidden=N for a new one"
+            f"--student layers={count}: layers of {config.model_type} models cannot be left out: name an encoder, or "
+            "give hidden=N for a new one"
         )
     if count > total:
         raise UserError(f"--student layers={count}: the teacher has {total} layers; for a new model give also hidden=N")

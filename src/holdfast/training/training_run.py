@@ -27,7 +27,7 @@ from holdfast.evaluation.sts_dev import StsDev
 from holdfast.input_limits import cut_line, cut_lines, lowered, lowered_line, set_limit
 from holdfast.launch import is_first_process, processes, require_single_process
 from holdfast.model_lookup import model_identity, resolve_model
-from holdfast.models import load_sentence_transformer, read_as
+from holdfast.models import load_sentence_transformer, read_as, refuse_routes
 from holdfast.objectives import Objective
 from holdfast.progress import stage
 from holdfast.prompt import template_length, text_limit
@@ -86,6 +86,7 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
     set_seed(config.seed)
     with stage(run.console, f"loading {config.model}", announce=False):
         model = load_sentence_transformer(config.model, pooling=config.pooling, prompts=config)
+    refuse_routes(model, config.model)
     if prompt := prompt_of(model):
         run.print(f"training puts the prompt {prompt!r} before every sentence; it is never perturbed")
     with stage(run.console, f"reading {config.corpus}", unit="sentences", announce=False) as reading:
