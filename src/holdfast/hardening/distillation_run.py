@@ -116,7 +116,7 @@ def _distill(settings: DistillSettings, run: Run) -> dict[str, Any]:
 def _parts(settings: DistillSettings, student: Student, run: Run) -> _Parts:
     """Load the teacher, read the corpus, and build the student."""
     if settings.pooling is None and not (resolve_model(settings.teacher) / "modules.json").exists():
-        raise UserError(f"{settings.teacher} is a raw masked language model, not an encoder: name its --pooling")
+        raise UserError(f"{settings.teacher} is a raw language model, not an encoder: name its --pooling")
     options = objective_options(settings)
     with stage(run.console, f"loading {settings.teacher}", announce=False):
         teacher = load_sentence_transformer(settings.teacher, pooling=settings.pooling, prompts=settings)
