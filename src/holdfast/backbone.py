@@ -50,13 +50,15 @@ class Backbone:
         Raises:
             UserError: the model has no transformer, or no module whose output enters the first of a list of layers.
         """
-        if sentence_transformer.transformers_model is None:
+        model = sentence_transformer.transformers_model
+        # One in another form, such as ONNX, is no module.
+        around: Any = next((child for child in sentence_transformer.children() if model in child.modules()), None)
+        if model is None or around is None:
             raise UserError(
                 "this model has no transformer whose embeddings could be perturbed: name one that has; "
                 f"supported backbones: {', '.join(TESTED_BACKBONES)}"
             )
-        first: Any = next(iter(sentence_transformer.children()))
-        return cls._found(first, first)
+        return cls._found(around, around)
 
     @classmethod
     def of_transformer(cls, model: Any) -> Backbone:
