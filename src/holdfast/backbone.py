@@ -50,9 +50,9 @@ class Backbone:
         Raises:
             UserError: the model has no transformer, or no module whose output enters the first of a list of layers.
         """
-        model = sentence_transformer.transformers_model
+        model: Any = sentence_transformer.transformers_model
         # One in another form, such as ONNX, is no module.
-        around: Any = next((child for child in sentence_transformer.children() if model in child.modules()), None)
+        around: Any = next((child for child in sentence_transformer.children() if model in [*child.modules()]), None)
         if model is None or around is None:
             raise UserError(
                 "this model has no transformer whose embeddings could be perturbed: name one that has; "
