@@ -135,7 +135,8 @@ def make_encoder_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[...
     ) -> SentenceTransformer:
         folder = save_transformer(tmp_path_factory.mktemp(kind), kind, layers=layers, seed=seed, padding=padding)
         transformer = Transformer(str(folder))
-        transformer.model.set_attn_implementation("eager")
+        if kind not in DECODERS:  # their eager attention gives NaN at padding in fp64
+            transformer.model.set_attn_implementation("eager")
         pooling = pooling or ("lasttoken" if kind in DECODERS else "cls")
         model = SentenceTransformer(modules=[transformer, Pooling(16, pooling)], device="cpu")
         return model.eval()
