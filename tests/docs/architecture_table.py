@@ -38,14 +38,14 @@ ARCHITECTURES = {
     "DeBERTa-v2": "deberta-v2",
     "ModernBERT": "modernbert",
     "NomicBERT": "nomic_bert",
-    "CLIP, text": "clip_text_model",
+    "CLIP (text)": "clip_text_model",
     "Qwen3": "qwen3",
     "Llama": "llama",
     "Mistral": "mistral",
     "Gemma3": "gemma3",
-    "Gemma3, bidirectional": "gemma3-bidirectional",
+    "Gemma3 (bidirectional)": "gemma3-bidirectional",
     "Granite": "granite",
-    "Router, two BERTs": "router",
+    "Router (two BERTs)": "router",
     "StaticEmbedding": "static",
 }
 """The kinds of models by their names on the page."""
