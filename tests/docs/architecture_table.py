@@ -194,8 +194,11 @@ def row(name: str, found: dict[str, str]) -> str:
 
 def refusals(name: str, found: dict[str, str]) -> str:
     """Return the lines with which the refused cells of an architecture are refused."""
-    lines = [f"- {name}, {column}: `{line}`\n" for column, line in found.items() if _cell(line) == "no"]
-    return "".join(lines)
+    columns: dict[str, list[str]] = {}
+    for column, line in found.items():
+        if _cell(line) == "no":
+            columns.setdefault(line, []).append(column)
+    return "".join(f"- {name}: {', '.join(refused)}: `{line}`\n" for line, refused in columns.items())
 
 
 def _cell(line: str) -> str:

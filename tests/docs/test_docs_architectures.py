@@ -18,7 +18,7 @@ def test_the_row_of_an_architecture_is_what_its_commands_do(name: str, tmp_path:
     found = cells(ARCHITECTURES[name], tmp_path)
     lines = TABLE.splitlines(keepends=True)
     assert [line for line in lines if line.startswith(f"| {name} |")] == [row(name, found)]
-    refused = [line for line in lines if line.startswith(f"- {name}, ")]
+    refused = [line for line in lines if line.startswith(f"- {name}: ")]
     assert "".join(refused) == refusals(name, found)
 
 
