@@ -6,7 +6,7 @@ import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -15,13 +15,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch looks, and for the
 
 import torch
 
+from architectures import BACKBONES, DECODERS, WORDS, save_transformer
 from warm import WarmPython
-
-WORDS = [
-    *("the", "a", "man", "woman", "child", "dog", "cat"),
-    *("runs", "sleeps", "eats", "plays", "sings", "on", "under", "in"),
-    *("park", "house", "bed", "red", "big", "old"),
-]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -107,9 +102,6 @@ def prompted(tmp_path: Path, make_masked_lm: Callable[..., Path]) -> Callable[..
     return make
 
 
-BACKBONES = ("bert", "roberta", "distilbert", "mpnet", "electra", "deberta-v2", "modernbert")
-
-
 @pytest.fixture(params=BACKBONES)
 def backbone(request: pytest.FixtureRequest) -> str:
     """Each kind of backbone in turn."""
@@ -117,46 +109,35 @@ def backbone(request: pytest.FixtureRequest) -> str:
     return kind
 
 
-def _backbone_config(kind: str, layers: int) -> Any:
-    import transformers as t
-
-    common = {"vocab_size": 5 + len(WORDS), "hidden_size": 16, "num_hidden_layers": layers, "num_attention_heads": 2}
-    common |= {"intermediate_size": 32, "max_position_embeddings": 64, "initializer_range": 0.5, "pad_token_id": 0}
-    if kind == "distilbert":
-        names = {"vocab_size": common["vocab_size"], "max_position_embeddings": 64, "initializer_range": 0.5}
-        return t.DistilBertConfig(dim=16, n_layers=layers, n_heads=2, hidden_dim=32, **names)
-    if kind == "electra":  # embeddings narrower than the layers, hence projected
-        return t.ElectraConfig(embedding_size=8, **common)
-    if kind == "deberta-v2":
-        relative = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False}
-        return t.DebertaV2Config(conv_kernel_size=3, conv_act="gelu", **relative, **common)
-    if kind == "modernbert":
-        tokens = {"cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}
-        dropout = {"embedding_dropout": 0.1, "mlp_dropout": 0.1, "attention_dropout": 0.1}
-        return t.ModernBertConfig(local_attention=8, global_attn_every_n_layers=2, **tokens, **dropout, **common)
-    return {"bert": t.BertConfig, "roberta": t.RobertaConfig, "mpnet": t.MPNetConfig}[kind](**common)
+@pytest.fixture(params=DECODERS)
+def decoder(request: pytest.FixtureRequest) -> str:
+    """Each kind of decoder in turn."""
+    kind: str = request.param
+    return kind
 
 
 @pytest.fixture(scope="session")
 def make_encoder_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
-    """``make_encoder_model(kind="bert", pooling="cls", layers=3, seed=0)``: a random SentenceTransformer on the CPU."""
+    """``make_encoder_model(kind="bert", pooling="cls", layers=3, seed=0)``: a random SentenceTransformer on the CPU.
+
+    Decoders pool the last token; ``padding`` is the side on which they are padded.
+    """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import AutoModel, PreTrainedTokenizerFast
 
-    def make(kind: str = "bert", *, pooling: str = "cls", layers: int = 3, seed: int = 0) -> SentenceTransformer:
-        folder = tmp_path_factory.mktemp(kind)
-        tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-        backend = Tokenizer(models.WordLevel({token: i for i, token in enumerate(tokens)}, unk_token="[UNK]"))
-        backend.pre_tokenizer = pre_tokenizers.Whitespace()
-        backend.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-        names = {f"{name.lower()}_token": f"[{name}]" for name in ("PAD", "UNK", "CLS", "SEP", "MASK")}
-        PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=48, **names).save_pretrained(folder)
-        torch.manual_seed(seed)
-        AutoModel.from_config(_backbone_config(kind, layers)).save_pretrained(folder)
+    def make(
+        kind: str = "bert",
+        *,
+        pooling: str | None = None,
+        layers: int = 3,
+        seed: int = 0,
+        padding: Literal["left", "right"] = "left",
+    ) -> SentenceTransformer:
+        folder = save_transformer(tmp_path_factory.mktemp(kind), kind, layers=layers, seed=seed, padding=padding)
         transformer = Transformer(str(folder))
-        transformer.model.set_attn_implementation("eager")
+        if kind not in DECODERS:  # their eager attention gives NaN at padding in fp64
+            transformer.model.set_attn_implementation("eager")
+        pooling = pooling or ("lasttoken" if kind in DECODERS else "cls")
         model = SentenceTransformer(modules=[transformer, Pooling(16, pooling)], device="cpu")
         return model.eval()
 

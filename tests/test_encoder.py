@@ -30,16 +30,24 @@ def max_difference(a: torch.Tensor, b: torch.Tensor) -> float:
     return (a - b).abs().max().item()
 
 
-class FirstLayerInput:
-    """What really enters the first layer, read by a hook of the test's own."""
+class LayerInput:
+    """What really enters the n-th layer of each pass, read by hooks of the test's own."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, number: int = 0) -> None:
         self.seen: list[torch.Tensor] = []
-        layer = Backbone.of(model).layers[0]
-        layer.register_forward_pre_hook(self._keep, with_kwargs=True)
+        self._number, self._passed = number, 0
+        backbone = Backbone.of(model)
+        backbone.embedding.register_forward_pre_hook(self._begin)
+        for layer in backbone.layers:
+            layer.register_forward_pre_hook(self._keep, with_kwargs=True)
+
+    def _begin(self, *_: Any) -> None:
+        self._passed = 0
 
     def _keep(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.seen.append((args[0] if args else kwargs["hidden_states"]).detach())
+        if self._passed == self._number:
+            self.seen.append((args[0] if args else kwargs["hidden_states"]).detach())
+        self._passed += 1
 
 
 def test_groups_and_short_last_layer_change_nothing(model: Any, sentences: list[str]) -> None:
@@ -130,7 +138,7 @@ def test_delta_enters_the_first_layer_exactly_once(model: Any, sentences: list[s
     features = features_of(model, sentences)
     rows, length = features["attention_mask"].shape
     delta = torch.randn(rows, length, 16)
-    probe = FirstLayerInput(model)
+    probe = LayerInput(model)
     encoder = Encoder(model, length_groups=1)
     clean = encoder.encode(features)
     with encoder.perturbed(delta=delta):
@@ -158,12 +166,8 @@ def test_delta_of_each_row_follows_it_into_its_length_group(model: Any, sentence
 def test_weakening_multiplies_after_the_embedding_and_the_first_layers(model: Any, sentences: list[str]) -> None:
     features = features_of(model, sentences)
     rows, length = features["attention_mask"].shape
-    probe = FirstLayerInput(model)
-    second = []
-    Backbone.of(model).layers[1].register_forward_pre_hook(
-        lambda _m, args, kwargs: second.append((args[0] if args else kwargs["hidden_states"]).detach()),
-        with_kwargs=True,
-    )
+    probe = LayerInput(model)
+    second = LayerInput(model, 1).seen
     encoder = Encoder(model, length_groups=1)
     encoder.encode(features)
     masks = [torch.full((rows, length, 1), 0.5), torch.zeros(1, 1, 16)]
@@ -178,7 +182,7 @@ def test_weakening_multiplies_after_the_embedding_and_the_first_layers(model: An
 def test_recording_holds_what_enters_the_first_layer_with_its_dropout(model: Any, sentences: list[str]) -> None:
     model.train()
     features = features_of(model, sentences)
-    probe = FirstLayerInput(model)
+    probe = LayerInput(model)
     encoder = Encoder(model, length_groups=1)
     with encoder.recording() as recording:
         encoder.encode(features, views=2)

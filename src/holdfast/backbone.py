@@ -12,12 +12,16 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
+from holdfast.backbone_parts import BackboneParts, find_parts
 from holdfast.errors import UserError
 from holdfast.input_limits import first_position, position_table
 
 Features = Mapping[str, Any]
 
-TESTED_BACKBONES = ("bert", "roberta", "distilbert", "mpnet", "electra", "deberta-v2", "modernbert")
+TESTED_BACKBONES = (
+    *("bert", "roberta", "xlm-roberta", "distilbert", "mpnet", "electra", "albert", "deberta-v2", "modernbert"),
+    *("nomic_bert", "clip_text_model", "qwen3", "llama", "mistral", "gemma3_text"),
+)
 """Model types covered by tests. Others work if their structure is the same."""
 
 
@@ -27,61 +31,79 @@ class Backbone:
 
     Attributes:
         model: the Hugging Face model.
-        lookup: the module that embeds tokens.
-        embedding: the module whose output enters the first layer, usually the same.
+        embedding: the module whose output enters the first layer.
         layers: the transformer layers, first to last.
+        depth: number of layers that a pass goes through; with shared layers (ALBERT) more than their number.
+        run: runs the model on features.
     """
 
     model: nn.Module
-    lookup: nn.Module
     embedding: nn.Module
     layers: nn.ModuleList
+    depth: int
+    run: Callable[[dict[str, Any]], Any]
 
     @classmethod
     def of(cls, sentence_transformer: SentenceTransformer) -> Backbone:
-        """Find the parts by their structure.
+        """Find the parts by their structure, with a pass of the model; of a model with routes, those of its default.
 
         Raises:
-            UserError: the model has no transformer, or does not consist of an embedding module and a list of layers.
+            UserError: the model has no transformer, or no module whose output enters the first of a list of layers.
         """
-        model = sentence_transformer.transformers_model
-        if model is None:
+        model: Any = sentence_transformer.transformers_model
+        # One in another form, such as ONNX, is no module.
+        around: Any = next((child for child in sentence_transformer.children() if model in [*child.modules()]), None)
+        if model is None or around is None:
             raise UserError(
-                "this model has no transformer whose embeddings could be perturbed; "
+                "this model has no transformer whose embeddings could be perturbed: name one that has; "
                 f"supported backbones: {', '.join(TESTED_BACKBONES)}"
             )
-        return cls.of_transformer(model)
+        return cls._found(around, around)
 
     @classmethod
     def of_transformer(cls, model: Any) -> Backbone:
         """Find the parts of a bare Hugging Face transformer, such as the ``base_model`` of a sequence classifier.
 
         Raises:
-            UserError: it does not consist of an embedding module and a list of layers.
+            UserError: no module's output enters the first of a list of layers.
         """
-        lookup = getattr(model, "embeddings", None)
-        # ELECTRA's generator projects its embeddings to the hidden size before the first layer.
-        embedding = getattr(model, "embeddings_project", None) or lookup
-        stack = getattr(model, "encoder", None) or getattr(model, "transformer", None) or model
-        layers = getattr(stack, "layer", None) or getattr(stack, "layers", None)
-        if (
-            not isinstance(lookup, nn.Module)
-            or not isinstance(embedding, nn.Module)
-            or not isinstance(layers, nn.ModuleList)
-        ):
-            kind = getattr(model.config, "model_type", type(model).__name__)
-            raise UserError(f"backbone {kind!r} is not supported; supported backbones: {', '.join(TESTED_BACKBONES)}")
-        return cls(model=model, lookup=lookup, embedding=embedding, layers=layers)
+        accepted = inspect.signature(model.forward).parameters
+        return cls._found(model, lambda features: model(**{key: features[key] for key in features if key in accepted}))
+
+    @classmethod
+    def _found(cls, root: nn.Module, run: Callable[[dict[str, Any]], Any]) -> Backbone:
+        parts = find_parts(root, run)
+        if not isinstance(parts, BackboneParts):
+            raise UserError(
+                f"backbone {_kind(root)!r} is not supported: {parts}; "
+                f"supported backbones: {', '.join(TESTED_BACKBONES)}"
+            )
+        layers: Any = root.get_submodule(parts.layers)
+        return cls(root.get_submodule(parts.model), root.get_submodule(parts.embedding), layers, parts.depth, run)
 
     def embed(self, features: Features) -> Tensor:
-        """Return the input of the first layer, (rows, L, d), after dropout; bypasses hooks, so it is unperturbed."""
-        accepted = inspect.signature(self.lookup.forward).parameters
-        names = ("input_ids", "token_type_ids", "position_ids", "inputs_embeds")
-        given = {name: features.get(name) for name in names if name in accepted}
-        if "mask" in accepted:  # DeBERTa
-            given["mask"] = features["attention_mask"]
-        embedded: Tensor = self.lookup.forward(**given)
-        return embedded if self.embedding is self.lookup else self.embedding.forward(embedded)
+        """Return the input of the first layer, (rows, L, d), after dropout; bypasses hooks, so it is unperturbed.
+
+        The pass ends where the embeddings are computed.
+        """
+        module: Any = self.embedding
+        before, forward = vars(module).get("forward"), module.forward
+        embedded: list[Tensor] = []
+
+        def stop(*args: Any, **kwargs: Any) -> Tensor:
+            embedded.append(forward(*args, **kwargs))
+            raise _EmbeddedError
+
+        module.forward = stop
+        try:
+            with contextlib.suppress(_EmbeddedError):
+                self.run(dict(features))
+        finally:
+            if before is None:
+                del module.forward
+            else:
+                module.forward = before
+        return embedded[0]
 
     @contextlib.contextmanager
     def perturbed(self, delta: Tensor, mask: Tensor) -> Iterator[None]:
@@ -103,12 +125,21 @@ class Backbone:
 
     def first_position(self) -> int:
         """Return the position id of a row's first token: 0, or the one after padding if padding has a position."""
-        table = position_table(self.lookup)
+        table = position_table(self.model)
         return 0 if table is None else first_position(table)
 
     def takes_positions(self) -> bool:
         """Return True if the model accepts position ids."""
         return "position_ids" in inspect.signature(self.model.forward).parameters
+
+
+class _EmbeddedError(Exception):
+    """The end of a pass that was made for its embeddings."""
+
+
+def _kind(root: nn.Module) -> str:
+    config = next((module.config for module in root.modules() if hasattr(module, "config")), None)
+    return str(getattr(config, "model_type", type(root).__name__))
 
 
 def added(output: Tensor, delta: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ structure. It gives sentence vectors, the embeddings that enter the first layer,
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from holdfast.backbone import Backbone, Features, added, is_bert_shaped, one_token_alone
 from holdfast.devices import random_numbers_kept
 from holdfast.errors import UserError
+from holdfast.length_groups import Group, Padding, cut_to, length_groups, padding_side
 from holdfast.models import evaluating, load_sentence_transformer
 from holdfast.prompt import Prompt, freeze_pooling
 from holdfast.prompt_tokens import PROMPT_LENGTH, text_mask
@@ -36,15 +37,6 @@ class Recording:
     """The input of the first layer in :meth:`Encoder.recording`, (rows, L, d), after dropout, attached to the graph."""
 
     embeddings: Tensor = field(default_factory=lambda: torch.empty(0))
-
-
-@dataclass(frozen=True)
-class _Group:
-    """Rows of a batch that are run together, their padded width, and the mask of their text (rows, width)."""
-
-    rows: Tensor
-    width: int
-    text: Tensor
 
 
 class Encoder:
@@ -89,11 +81,11 @@ class Encoder:
         self._pooled_at: Tensor | None = None
         self._attacking = False
         self._template_alone = False
-        self._group: _Group | None = None
+        self._group: Group | None = None
         self._prompted = False
         self._given_embeddings: Tensor | None = None
         self._recording: Recording | None = None
-        self._token_check: tuple[Tensor, bool] | None = None
+        self._padding: tuple[Tensor, Padding] | None = None
 
     @property
     def dimension(self) -> int:
@@ -124,17 +116,17 @@ class Encoder:
             ValueError: the rows of a prompt model were not tokenised with its template.
             UserError: a prompt model was given embeddings in place of token ids.
         """
-        starts_with_token = self._begins_with_tokens(features["attention_mask"])
+        padding = self._padding_of(features["attention_mask"])
         self._prompted = PROMPT_LENGTH in features
         text = self.text_mask(features).repeat(views, 1)  # of the first view: the others' templates are as long
         features = self._in_views(features, views)
         mask: Tensor = features["attention_mask"]
-        groups = _length_groups(mask, self._length_groups if starts_with_token else 1, text)
+        groups = length_groups(mask, self._length_groups, text, padding)
         parts = []
-        with self._embedded_once(features, groups), self._shortened_last_layer(enabled=starts_with_token):
+        with self._embedded_once(features, groups), self._shortened_last_layer(enabled=padding == "right"):
             for group in groups:
                 self._group = group
-                parts.append(self._forward(_cut(features, group))["sentence_embedding"])
+                parts.append(self._forward(cut_to(features, group))["sentence_embedding"])
         self._group = None
         order = torch.cat([group.rows for group in groups])
         vectors = torch.cat(parts)[order.argsort()]
@@ -170,29 +162,32 @@ class Encoder:
                 to keep its dropout masks.
         """
 
+        passed = 0  # layers, by the pass that is running
+
         def at_first_layer(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
+            nonlocal passed
+            passed = 0
             if self._template_alone:
                 return output
             if delta is not None:
                 output = added(output, self._delta_of(delta))
             return output * self._mask_of(weakening[0]) if weakening else output
 
-        def after_layer(mask: Weakener) -> Callable[..., Any]:
-            def hook(_module: nn.Module, _args: Any, output: Any) -> Any:
-                if self._template_alone:
-                    return output
-                hidden, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
-                hidden = hidden * self._mask_of(mask)
-                return hidden if rest is None else (hidden, *rest)
+        def after_layer(_module: nn.Module, _args: Any, output: Any) -> Any:
+            nonlocal passed
+            passed += 1
+            if self._template_alone or weakening is None or passed >= len(weakening):
+                return output
+            hidden, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
+            hidden = hidden * self._mask_of(weakening[passed])
+            return hidden if rest is None else (hidden, *rest)
 
-            return hook
-
-        if weakening is not None and not 0 < len(weakening) <= len(self.backbone.layers):
-            raise ValueError(f"{len(weakening)} weakening masks do not fit {len(self.backbone.layers)} layers")
+        if weakening is not None and not 0 < len(weakening) <= self.backbone.depth:
+            raise ValueError(f"{len(weakening)} weakening masks do not fit {self.backbone.depth} layers")
         before = self._given_embeddings
         handles = [self.backbone.embedding.register_forward_hook(at_first_layer)]
-        for layer, mask in zip(self.backbone.layers, (weakening or [])[1:], strict=False):
-            handles.append(layer.register_forward_hook(after_layer(mask)))
+        for layer in self.backbone.layers[: len(weakening or [])]:
+            handles.append(layer.register_forward_hook(after_layer))
         try:
             self._given_embeddings = before if embeddings is None else embeddings
             yield
@@ -224,19 +219,27 @@ class Encoder:
             finally:
                 self._attacking = False
 
-    def _begins_with_tokens(self, mask: Tensor) -> bool:
-        """Return True if no row of ``mask`` (B, L) begins with padding; cached, to wait for a GPU once per batch."""
-        if self._token_check is None or self._token_check[0] is not mask:
-            self._token_check = mask, bool(mask[:, 0].all())
-        return self._token_check[1]
+    def _padding_of(self, mask: Tensor) -> Padding:
+        """Return where the rows of ``mask`` (B, L) are padded; cached, to wait for a GPU once per batch."""
+        if self._padding is not None and self._padding[0] is mask:
+            return self._padding[1]
+        self._padding = mask, padding_side(mask)
+        return self._padding[1]
 
     def _in_views(self, features: Features, views: int) -> dict[str, Any]:
-        """Return the rows of all views; in a prompt model each view has its own template."""
+        """Return the rows of all views; in a prompt model each view has its own template.
+
+        Rows that begin with padding get their positions: those of the tokens, so that padding changes nothing.
+        """
+        padding = self._padding_of(features["attention_mask"])
         features = _repeat_rows(features, views)
         if self.prompt is not None:
             if "input_ids" not in features:
                 raise UserError("a prompt model finds its [MASK] by token id and cannot be given embeddings instead")
             features["input_ids"] = self.prompt.in_views(features["input_ids"], views)
+        elif "position_ids" not in features and padding != "right" and self.backbone.takes_positions():
+            counted = features["attention_mask"].long().cumsum(dim=1) - 1
+            features["position_ids"] = counted.clamp(min=0) + self.backbone.first_position()
         return features
 
     def _biases(self, mask: Tensor, views: int) -> Tensor:
@@ -275,7 +278,7 @@ class Encoder:
         assert self._group is not None
         if tensor.shape[0] != 1:
             tensor = tensor[self._group.rows]
-        return tensor if tensor.shape[1] == 1 else tensor[:, : self._group.width]
+        return tensor if tensor.shape[1] == 1 else tensor[:, self._group.columns]
 
     def _mask_of(self, mask: Weakener) -> Tensor:
         """Return the running group's part of a mask; a pair is summed here, at the smaller width of the group."""
@@ -295,7 +298,7 @@ class Encoder:
         return self._rows_of(delta) * self._group.text.unsqueeze(-1)
 
     @contextlib.contextmanager
-    def _embedded_once(self, features: Features, groups: Sequence[_Group]) -> Iterator[None]:
+    def _embedded_once(self, features: Features, groups: Sequence[Group]) -> Iterator[None]:
         """Embed all rows in one pass: each pass through the embedding has a gradient of the vocabulary's size."""
         if len(groups) == 1 and self._given_embeddings is None and self._recording is None:
             yield
@@ -368,27 +371,6 @@ def _repeat_rows(features: Features, views: int) -> dict[str, Any]:
         key: torch.cat([value] * views) if isinstance(value, Tensor) and len(value) == rows else value
         for key, value in features.items()
     }
-
-
-def _length_groups(mask: Tensor, count: int, text: Tensor) -> list[_Group]:
-    """Split the rows, shortest first, into groups of near-equal size; their number is the same in all processes."""
-    if count <= 1 or len(mask) < 2 * count:
-        return [_Group(torch.arange(len(mask), device=mask.device), mask.shape[1], text)]
-    lengths = mask.sum(dim=1)
-    widths = [(rows, int(lengths[rows].max())) for rows in lengths.argsort(stable=True).chunk(count)]
-    return [_Group(rows, width, text[rows, :width]) for rows, width in widths]
-
-
-def _cut(features: dict[str, Any], group: _Group) -> dict[str, Any]:
-    rows, width = features["attention_mask"].shape
-    cut: dict[str, Any] = {}
-    for key, value in features.items():
-        if isinstance(value, Tensor) and value.ndim >= 1 and len(value) == rows:
-            value = value[group.rows]
-            if value.ndim >= 2 and value.shape[1] == width:
-                value = value[:, : group.width]
-        cut[key] = value
-    return cut
 
 
 def _pools_one_token(model: SentenceTransformer, layer: nn.Module) -> bool:

@@ -96,6 +96,15 @@ def config_file(module: Module) -> Path:
     return router if module.kind in ROUTERS and router.is_file() else module.folder / "config.json"
 
 
+def type_without_masks(folder: Path) -> str | None:
+    """Return the type of a model that transformers has no masked-LM head for, such as a decoder; None: it has one."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
+    config = folder / "config.json"
+    kind = read_json_object(config).get("model_type") if config.is_file() else None
+    return kind if isinstance(kind, str) and kind not in MODEL_FOR_MASKED_LM_MAPPING_NAMES else None
+
+
 def inside(path: object) -> bool:
     """Return True for a relative path, in POSIX and in Windows syntax, that stays below its starting folder."""
     if not isinstance(path, str) or "\0" in path or len(path) > 255:

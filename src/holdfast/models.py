@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     import torch
     from sentence_transformers import SentenceTransformer
 
-POOLINGS = ("cls", "mean", "max", "prompt")
-DEFAULT_POOLING = "cls"
+POOLINGS = ("cls", "mean", "max", "lasttoken", "prompt")
 _READ_AS = "_holdfast_read_as"
 """The attribute of a loaded model with the notices on how it is read."""
 
@@ -34,15 +33,16 @@ def load_sentence_transformer(
 ) -> SentenceTransformer:
     """Load the model that ``spec`` names, in fp32, without writing anything to the terminal.
 
-    An existing SentenceTransformer keeps its own modules. A raw masked language model gets a pooling layer on top;
-    the default is the [CLS] vector, as in the papers, not the mean as in ``SentenceTransformer(folder)``. With
-    ``"prompt"`` its tokeniser also puts each sentence into a template (see :mod:`holdfast.prompt`).
+    An existing SentenceTransformer keeps its own modules. A raw language model gets a pooling layer on top; the default
+    is the [CLS] vector, as in the papers, not the mean as in ``SentenceTransformer(folder)``; without [CLS] the mean,
+    and the last token of a causal model, the only one that sees the whole text. With ``"prompt"`` its tokeniser also
+    puts each sentence into a template (see :mod:`holdfast.prompt`).
 
     Args:
         spec: as for `resolve_model`.
-        pooling: ``"cls"``, ``"mean"``, ``"max"`` or ``"prompt"``; ``None`` means ``"cls"`` for a raw masked language
-            model and "its own" for a SentenceTransformer. For other kinds, such as CrossEncoder or SparseEncoder, a
-            pooling selects only the transformer.
+        pooling: ``"cls"``, ``"mean"``, ``"max"``, ``"lasttoken"`` or ``"prompt"``; ``None`` means the default for a raw
+            language model and "its own" for a SentenceTransformer. For other kinds, such as CrossEncoder or
+            SparseEncoder, a pooling selects only the transformer.
         device: device of the model (``"cpu"``, ``"cuda"``, ...); ``None``: the best available one.
         prompts: the choice of a prompt, stored on the model (`choose_prompts`); ``None``: none is made yet, and a model
             with prompts and no default cannot encode texts.
@@ -51,7 +51,8 @@ def load_sentence_transformer(
     Raises:
         UserError: as in `resolve_model` and, with ``prompts``, in `choose_prompts`; an unknown pooling; a pooling other
             than a SentenceTransformer's own; another kind of model without a pooling; weights that are damaged or do
-            not fit the configuration; prompt pooling of a model whose tokeniser is slow or has no mask token.
+            not fit the configuration; [CLS] pooling of a causal model; prompt pooling of a model whose tokeniser is
+            slow or has no mask token.
     """
     if pooling is not None and pooling not in POOLINGS:
         raise UserError(
@@ -69,7 +70,7 @@ def load_sentence_transformer(
         if own_modules:
             model = _load_existing(folder)
         else:
-            model = _load_raw(model_modules(folder, spec)[0].folder, pooling or DEFAULT_POOLING)
+            model = _load_raw(model_modules(folder, spec)[0].folder, pooling, spec)
     _settle_unfilled_weights(model, reading, spec)
     _refuse_missing_vocabulary(model, spec)
     _notify_alternatives(model, reading, spec, pooling=pooling, own_modules=own_modules, sides_only=sides_only)
@@ -88,6 +89,22 @@ def load_sentence_transformer(
     # Loaded on the CPU first: the check above reads attributes of the parameters, which a move would lose.
     on_device: SentenceTransformer = model.to(device or get_device_name())
     return on_device
+
+
+def refuse_routes(model: SentenceTransformer, spec: str) -> None:
+    """Raise an error if a model to train routes its texts.
+
+    Raises:
+        UserError: it does, so that a training would change one of several encoders that belong together.
+    """
+    from sentence_transformers.base.modules import Router
+
+    for module in model.modules():
+        if isinstance(module, Router):
+            raise UserError(
+                f"{spec} routes texts to several encoders ({', '.join(module.sub_modules)}), and a training would "
+                "change one of them: save the one to train as a SentenceTransformer of its own"
+            )
 
 
 def store_notices(model: Any, lines: list[str]) -> None:
@@ -160,7 +177,7 @@ def _load_existing(folder: Path) -> SentenceTransformer:
     return SentenceTransformer(str(folder), device="cpu", local_files_only=True, model_kwargs=settings).float()
 
 
-def _load_raw(folder: Path, pooling: str) -> SentenceTransformer:
+def _load_raw(folder: Path, pooling: str | None, spec: str) -> SentenceTransformer:
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Transformer
@@ -173,10 +190,27 @@ def _load_raw(folder: Path, pooling: str) -> SentenceTransformer:
         processor_kwargs=dict(offline),
         config_kwargs=dict(offline),
     )
+    pooling = _checked_pooling(transformer, pooling, spec)
     width = transformer.get_embedding_dimension()
     # Names of poolings are those of the sentence-transformers module, except "prompt", which is added later.
     mode = "mean" if pooling == "prompt" else pooling
     return SentenceTransformer(modules=[transformer, Pooling(width, pooling_mode=mode)], device="cpu")
+
+
+def _checked_pooling(transformer: Any, pooling: str | None, spec: str) -> str:
+    """Return the pooling of a raw language model: the one requested, or its default."""
+    from holdfast.backbone_parts import is_causal
+
+    tokenizer = transformer.tokenizer
+    if tokenizer is None or tokenizer.cls_token_id is not None or pooling not in (None, "cls"):
+        return pooling or "cls"
+    if not is_causal(transformer, transformer):
+        return pooling or "mean"
+    if pooling == "cls":
+        raise UserError(
+            f"{spec} is a causal model, whose first token sees no other: use --pooling lasttoken, or mean or max"
+        )
+    return "lasttoken"
 
 
 def _own_pooling(model: SentenceTransformer) -> str | None:

@@ -196,7 +196,7 @@ def tells_sides(model: SentenceTransformer) -> bool:
     An empty prompt, which sentence-transformers gives every model for both sides, is none.
     """
     chosen: ChosenPrompts = getattr(model, _STORED, ChosenPrompts())
-    if chosen.named_sides or any(_routed(model, role) for role in ROLES):
+    if chosen.named_sides or any(has_route(model, role) for role in ROLES):
         return True
     if chosen.plain is not None:
         return False
@@ -240,7 +240,7 @@ def prompts_with_default(model: SentenceTransformer) -> tuple[dict[str, str], st
 
 def task_of(model: SentenceTransformer, role: Role | None) -> dict[str, Role]:
     """Return the keyword with which a model tells its routes the side of a text; empty without a side."""
-    return {} if role is None or (_routers(model) and not _routed(model, role)) else {"task": role}
+    return {} if role is None or (_routers(model) and not has_route(model, role)) else {"task": role}
 
 
 def prompt_protocol(model: Any, *, sides: bool = True) -> dict[str, str | None]:
@@ -288,7 +288,7 @@ def _routers(model: SentenceTransformer) -> list[Any]:
     return [module for module in model.children() if isinstance(module, Router)]
 
 
-def _routed(model: SentenceTransformer, role: Role) -> bool:
+def has_route(model: SentenceTransformer, role: Role) -> bool:
     """Return True if a Router of the model has a route for one side."""
     return any(routes_side(router, role) for router in _routers(model))
 

@@ -194,7 +194,7 @@ def test_mistakes_with_a_function_are_one_line(here: Path, capsys: pytest.Captur
         (["call:no_such_service:embed"], "call:no_such_service:embed: ModuleNotFoundError"),
         (["call:no_such_service"], "is not call:package.module:function"),
         (["call:math:sqrt", "--call-batch", "0"], "--call-batch must be from 1"),
-        (["call:math:sqrt", "--pooling", "mean"], "--pooling is for a raw masked language model, and call:math:sqrt"),
+        (["call:math:sqrt", "--pooling", "mean"], "--pooling is for a raw language model, and call:math:sqrt"),
         (["call:math:sqrt"], "call:math:sqrt failed: TypeError"),
     ):
         assert main(["audit", *words, "--texts", "mine.txt"]) == 2

@@ -298,7 +298,7 @@ def test_a_failed_run_keeps_the_teachers_vectors(here: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"teacher": "lm"}, "lm is a raw masked language model, not an encoder: name its --pooling"),
+        ({"teacher": "lm"}, "lm is a raw language model, not an encoder: name its --pooling"),
         ({"batch_size": 56, "hold_out": 6}, "has 54 texts to train on, fewer than one batch of 56"),
         ({"batch_size": 100}, "holds 60 sentences, fewer than one batch of 100"),
         ({"warmup_share": 1.0}, "--warmup-share must be from 0 to below 1"),

@@ -256,7 +256,7 @@ def test_items_are_compared_by_task_and_split() -> None:
 
 
 def test_a_raw_masked_lm_is_refused_unless_it_is_said_how_it_is_used(here: Path) -> None:
-    with pytest.raises(UserError, match="raw masked language model"):
+    with pytest.raises(UserError, match="raw language model"):
         harden(settings(model="lm"))
     assert not (here / "new").exists()
     assert harden(settings(model="lm", pooling="mean", audited=False))["protocol"]["pooling"] == "mean"

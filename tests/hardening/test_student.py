@@ -90,8 +90,39 @@ def test_layers_of_the_teacher_are_evenly_spaced(teacher: SentenceTransformer, t
         build_student(TeacherLayers(5), teacher, never, 16)
 
 
+@pytest.mark.parametrize("kind", ["qwen3", "gemma3"])
+def test_layers_of_a_decoder_keep_their_attention(
+    kind: str, make_encoder_model: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Gemma3's layers attend to a window or to everything, by a list in the configuration."""
+    teacher = make_encoder_model(kind, layers=4)
+    student, _ = build_student(TeacherLayers(2), teacher, never, 16)
+    old, new = teacher[0].model, student[0].model
+    assert new.config.layer_types == [old.config.layer_types[number] for number in (0, 3)]
+    for place, number in enumerate((0, 3)):
+        assert torch.equal(new.layers[place].mlp.up_proj.weight, old.layers[number].mlp.up_proj.weight)
+    student.save_pretrained(str(tmp_path / "student"), create_model_card=False)
+    saved = SentenceTransformer(str(tmp_path / "student"), device="cpu")
+    texts = ["the dog runs", "the old man sleeps on the big red bed in the house under the park"]
+    np.testing.assert_allclose(saved.encode(texts), student.encode(texts), atol=1e-5)
+
+
+def test_rotary_positions_are_only_allowed(make_encoder_model: Callable[..., Any]) -> None:
+    model = make_encoder_model("qwen3")
+    texts = ["the dog runs", " ".join(["the old man sleeps on the bed"] * 20)]
+    before = model.encode(texts)
+    extend_positions(model, 300, "the student")
+    assert model.max_seq_length == 300
+    assert model.preprocess(texts)["input_ids"].shape[1] > 100
+    after = model.encode(texts)
+    np.testing.assert_allclose(after[0], before[0], atol=1e-5)
+    assert np.abs(after[1] - before[1]).max() > 1e-2
+    with pytest.raises(UserError, match="--max-positions 600: small takes 300 tokens, and has no table to extend"):
+        extend_positions(model, 600, "small")
+
+
 def test_layers_of_other_architectures_are_not_left_out(make_encoder_model: Callable[..., Any]) -> None:
-    with pytest.raises(UserError, match="layers of a modernbert cannot be left out"):
+    with pytest.raises(UserError, match="layers of modernbert models cannot be left out"):
         build_student(TeacherLayers(2), make_encoder_model("modernbert"), never, 16)
 
 

@@ -13,9 +13,10 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, BertConfig, BertForMaskedLM
 
+from holdfast.backbone_dropout import dropout_of
 from holdfast.errors import UserError
 from holdfast.pretraining.batches import Group, as_group
-from holdfast.pretraining.model import continued_model, dropout_of, fill, loss_of, measure, predict, ready_to_train
+from holdfast.pretraining.model import continued_model, fill, loss_of, measure, predict, ready_to_train
 from holdfast.pretraining.pretrain_trainer import Clock, PretrainTrainer, rate_factor
 
 CONFIG = {

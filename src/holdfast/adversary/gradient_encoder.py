@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from holdfast.adversary.geometry import BatchGradients, Spans
-from holdfast.adversary.token_batches import in_batches, padded
+from holdfast.adversary.token_batches import in_batches, padded, tokens_first
 from holdfast.backbone import Features
 from holdfast.encoder import Encoder
 from holdfast.prompt_tokens import PROMPT_LENGTH, prompt_features, text_mask
@@ -54,13 +54,14 @@ class GradientEncoder:
     def gradients(self, texts: Sequence[str], rows: Sequence[int]) -> BatchGradients:
         """Return z, and the gradients at z and at the input of the first layer, in one pass."""
         encoded = self._tokenised(texts, return_offsets_mapping=True)
-        features = padded(self._tokenizer, encoded, range(len(texts)), self._encoder.model.device) | self._more
+        features: dict[str, Any] = padded(self._tokenizer, encoded, range(len(texts)), self._encoder.model.device)
+        features |= self._more
         with torch.no_grad():
-            leaf = self._encoder.backbone.embed(features).detach().requires_grad_()
+            leaf = self._encoder.embed(features).detach().requires_grad_()
         with torch.enable_grad(), self._encoder.perturbed(embeddings=leaf):
             z = self._head(self._encoder.encode(features))
             direction, tokens = torch.autograd.grad(self.loss(z, rows), [z, leaf])
-        z = z.detach()
+        z, tokens = z.detach(), tokens_first(tokens, features["attention_mask"])
         direction = direction if self._steer is None else self._steer(z, direction)
         return BatchGradients(z, direction, tokens, [self._in_text(spans) for spans in encoded["offset_mapping"]])
 

@@ -17,6 +17,7 @@ from holdfast.errors import UserError
 from holdfast.files import expanded
 from holdfast.input_limits import checked_limit
 from holdfast.loading import loading
+from holdfast.model_folder import type_without_masks
 from holdfast.model_lookup import BUNDLED_MLM, resolve_model
 from holdfast.shortening import shortened_for
 
@@ -245,6 +246,11 @@ def _load(spec: str) -> tuple[Any, Any]:
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
     folder = resolve_model(spec)
+    if kind := type_without_masks(folder):
+        raise UserError(
+            f"{spec} is a {kind} model, which fills no masks: name a masked language model, such as {BUNDLED_MLM}, "
+            "with masked_lm="
+        )
     with loading(folder, spec):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model, report = AutoModelForMaskedLM.from_pretrained(

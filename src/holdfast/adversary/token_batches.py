@@ -26,6 +26,16 @@ def padded(
     return dict(zip(names, torch.stack(columns).to(device), strict=True))
 
 
+def tokens_first(values: Tensor, mask: Tensor) -> Tensor:
+    """Return values (n, L, e) with those of a row's tokens at its begin, and those of its padding behind them.
+
+    A tokeniser's unpadded lists, such as character offsets, then have the same order as the values of a batch that is
+    padded on the left.
+    """
+    order = (mask == 0).long().argsort(dim=1, stable=True)
+    return values.gather(1, order.unsqueeze(-1).expand_as(values))
+
+
 def in_batches(
     tokenizer: Any, encoded: Mapping[str, Sequence[Any]], device: torch.device
 ) -> Iterator[tuple[list[int], dict[str, Tensor]]]:

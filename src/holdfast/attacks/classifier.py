@@ -317,6 +317,7 @@ def _load_transformer(folder: Path, spec: str, device: str | None, regression: b
     _refuse_unfilled(model, report["missing_keys"], spec)
     refuse_missing_vocabulary(tokenizer, spec)
     limit = checked_limit(tokenizer, model, spec)
+    settle_padding(model, tokenizer)
     if model.config.num_labels < 2 and not regression:
         raise UserError(f"{spec} gives one number for a text, not classes, and attacks need classes: name a classifier")
     classes = class_names_of(model.config, spec)
@@ -324,6 +325,13 @@ def _load_transformer(folder: Path, spec: str, device: str | None, regression: b
     takes_pairs = takes_pairs if isinstance(takes_pairs, bool) else None  # the file may hold anything
     model = model.to(device or get_device_name())
     return _TransformerClassifier(model, tokenizer, classes, takes_pairs, spec, limit, trained_on(model.config))
+
+
+def settle_padding(model: Any, tokenizer: Any) -> None:
+    """Give a classifier without a padding token that of its tokeniser: a decoder classifies the last other token."""
+    config = model.config.get_text_config()
+    if config.pad_token_id is None:
+        config.pad_token_id = tokenizer.pad_token_id
 
 
 def refuse_missing_vocabulary(tokenizer: Any, spec: str) -> None:

@@ -21,7 +21,7 @@ from holdfast.edits.words import Words
 from holdfast.encoding import Progress, Vectors, encode_sentences, normalised
 from holdfast.errors import UserError
 from holdfast.precision import ResolvedPrecision
-from holdfast.text_prompts import Role, prompt_of, side_of
+from holdfast.text_prompts import Role, has_route, prompt_of, side_of
 from holdfast.user_functions import VectorFunction
 
 if TYPE_CHECKING:
@@ -64,7 +64,12 @@ class EncoderTarget(Target):
 
     def __init__(self, model: SentenceEncoder, *, source: str, role: Role | None = None) -> None:
         self.model, self.source, self.role = model, source, role
-        self.has_gradients = not isinstance(model, VectorFunction)
+        # Gradients are those of a transformer without a choice of the route by the side of the texts.
+        self.has_gradients = (
+            not isinstance(model, VectorFunction)
+            and model.transformers_model is not None
+            and not (role is not None and has_route(model, role))
+        )
         self.unknown = unknown_token(model.tokenizer)
 
     def seen(self, example: Example) -> int:

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.utils.hooks import RemovableHandle
 
 from holdfast.adversary.geometry import BatchGradients
-from holdfast.adversary.token_batches import in_batches
+from holdfast.adversary.token_batches import in_batches, tokens_first
 from holdfast.attacks.classifier import Text, tokenise
 from holdfast.attacks.examples import Example
 from holdfast.attacks.requests import LossGradient
@@ -67,9 +67,10 @@ class GradientClassifier:
             return embedded[-1]
 
         with torch.enable_grad(), self._embedding.register_forward_hook(as_leaf), self._record_inputs(entering):
-            value = loss(self._model(**features).logits)
-            direction, tokens = torch.autograd.grad(value, [entering[0], embedded[0]])
-        tokens = tokens * features["attention_mask"].unsqueeze(-1)
+            logits = self._model(**features).logits
+            direction, tokens = torch.autograd.grad(loss(logits), [entering[0], embedded[0]])
+        places = self._places(entering[0], features, logits)
+        tokens = tokens_first(tokens * features["attention_mask"].unsqueeze(-1), features["attention_mask"])
         offsets = [
             [
                 span if sequence == text else (0, 0)
@@ -77,7 +78,8 @@ class GradientClassifier:
             ]
             for row, text in zip(rows, attacked, strict=True)
         ]
-        return BatchGradients(entering[0].detach().float(), direction.float(), tokens, offsets)
+        vectors, direction = _at(entering[0].detach(), places), _at(direction, places)
+        return BatchGradients(vectors.float(), direction.float(), tokens, offsets)
 
     @torch.no_grad()
     def vectors(self, texts: Sequence[Text]) -> tuple[Tensor, Tensor]:
@@ -86,28 +88,43 @@ class GradientClassifier:
         order: list[int] = []
         logits: list[Tensor] = []
         entering: list[Tensor] = []
+        vectors: list[Tensor] = []
         with self._record_inputs(entering):
             for rows, features in in_batches(self._tokenizer, encoded, self._device):
                 logits.append(self._model(**features).logits.float())
+                last = entering.pop()
+                vectors.append(_at(last, self._places(last, features, logits[-1])))
                 order += rows
         back = torch.tensor(order).argsort().to(self._device)  # one copy for both
-        return torch.cat(entering).float()[back], torch.cat(logits)[back]
+        return torch.cat(vectors).float()[back], torch.cat(logits)[back]
 
     def _record_inputs(self, entering: list[Tensor]) -> RemovableHandle:
-        """Append the inputs of the classification layer to a list, one entry per pass, until the handle is removed.
+        """Append the inputs of the classification layer to a list, one entry per pass, until the handle is removed."""
+        return self.layer.register_forward_pre_hook(lambda _module, args: entering.append(args[0]))
+
+    @torch.no_grad()
+    def _places(self, entering: Tensor, features: dict[str, Tensor], logits: Tensor) -> Tensor | None:
+        """Return the token of each row whose vector is classified, (n,); None: the layer takes one vector per row.
+
+        Decoders classify every token, and take the result of the last one that is not padding.
 
         Raises:
-            UserError: the layer is applied to each token, as in decoders, so that no single vector represents the text.
+            UserError: another token is taken, so that no single vector represents the text.
         """
+        if entering.dim() == 2:
+            return None
+        ids = features["input_ids"]
+        real = (ids != self._model.config.get_text_config().pad_token_id).long()
+        places: Tensor = (torch.arange(ids.shape[1], device=ids.device) * real).argmax(dim=1)
+        taken: Tensor = self.layer.forward(_at(entering, places))
+        if taken.shape != logits.shape or not torch.allclose(taken.float(), logits.float(), rtol=1e-3, atol=1e-3):
+            raise UserError(f"{self._source} classifies each token before it takes one: leave the geometry recipe out")
+        return places
 
-        def keep(_module: nn.Module, args: tuple[Any, ...]) -> None:
-            if args[0].dim() != 2:
-                raise UserError(
-                    f"{self._source} classifies each token before it takes one: leave the geometry recipe out"
-                )
-            entering.append(args[0])
 
-        return self.layer.register_forward_pre_hook(keep)
+def _at(values: Tensor, places: Tensor | None) -> Tensor:
+    """Return one vector per row: those at a token, (n, d) of (n, L, d), or all."""
+    return values if places is None else values[torch.arange(len(values), device=values.device), places]
 
 
 Loss = Callable[[Tensor], Tensor]

@@ -217,7 +217,7 @@ def _check(settings: AuditSettings) -> None:
         load_retrieval(RETRIEVAL, data=settings.retrieval)
     selection_of(settings)
     if settings.pooling is not None and settings.model.startswith(CALL):
-        raise UserError(f"--pooling is for a raw masked language model, and {settings.model} is a function")
+        raise UserError(f"--pooling is for a raw language model, and {settings.model} is a function")
     if settings.model.startswith(CALL):
         refuse_prompts(settings, settings.model)
 

@@ -18,6 +18,7 @@ from holdfast.attacks.classifier import (
     class_names_of,
     is_sequence_classifier,
     refuse_missing_vocabulary,
+    settle_padding,
     trained_on,
 )
 from holdfast.classifiers.defences.defence import PROMPT_TOKENS
@@ -98,6 +99,7 @@ def new_classifier(
         tokenizer = with_prompt_before(tokenizer, prompt, spec)
         prompted = {"prompt": prompt, PROMPT_TOKENS: tokenizer("a").sequence_ids().index(0)}
     limit = checked_limit(tokenizer, model, spec)
+    settle_padding(model, tokenizer)
     existing = ClassNames.of(spec, class_names_of(before, spec), trained_on(before))
     needed = ClassNames.of(material.task, material.classes, material.task)
     head = decide_head(model, report, existing, needed, material.regression, label_map)

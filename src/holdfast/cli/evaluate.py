@@ -40,7 +40,7 @@ class EvaluateSettings(RolePromptOptions):
         qrels: For retrieval, the split of relevant documents; None: test, or the only one.
         precision: fp32 or bf16.
         text: raw, or senteval: tokenised as in SentEval where there is such a file (STS, MRPC).
-        pooling: cls, mean, max or prompt, for a raw masked language model; None: cls.
+        pooling: cls, mean, max, lasttoken or prompt, for a raw language model; None: cls, of decoders lasttoken.
         noise: Measure the tasks in noise, too: typing, speech, ocr, accents, case.lower (upper, title, sentence),
             whitespace, full-stop or typos (synthetic), joined by commas; KIND=STRENGTH sets the share of words changed.
             It changes the second sentences of pairs, the test texts of transfer tasks and the queries of retrieval.

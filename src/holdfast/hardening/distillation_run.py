@@ -13,6 +13,7 @@ from sentence_transformers import SentenceTransformer, SentenceTransformerTraini
 from sentence_transformers.sentence_transformer.modules import Dense
 from transformers import set_seed
 
+from holdfast.backbone_dropout import dropout_of
 from holdfast.data.corpus import SpooledCorpus, spool_corpus
 from holdfast.data.joined_texts import DividedCorpus, divided
 from holdfast.data.registry import is_local, load_pairs
@@ -27,9 +28,8 @@ from holdfast.hardening.student_card import student_card
 from holdfast.hardening.student_evaluation import CLEAN, StudentEvaluator, noisy, rows_of, speeds
 from holdfast.input_limits import cut_line, limited_to, lowered, set_limit
 from holdfast.model_lookup import resolve_model
-from holdfast.models import load_sentence_transformer, read_as
+from holdfast.models import load_sentence_transformer, read_as, refuse_routes
 from holdfast.objectives.anchored import Anchored
-from holdfast.pretraining.model import dropout_of
 from holdfast.pretraining.vocabulary import own_tokenizer
 from holdfast.progress import stage
 from holdfast.runs.run import Run
@@ -116,7 +116,7 @@ def _distill(settings: DistillSettings, run: Run) -> dict[str, Any]:
 def _parts(settings: DistillSettings, student: Student, run: Run) -> _Parts:
     """Load the teacher, read the corpus, and build the student."""
     if settings.pooling is None and not (resolve_model(settings.teacher) / "modules.json").exists():
-        raise UserError(f"{settings.teacher} is a raw masked language model, not an encoder: name its --pooling")
+        raise UserError(f"{settings.teacher} is a raw language model, not an encoder: name its --pooling")
     options = objective_options(settings)
     with stage(run.console, f"loading {settings.teacher}", announce=False):
         teacher = load_sentence_transformer(settings.teacher, pooling=settings.pooling, prompts=settings)
@@ -154,6 +154,7 @@ def _parts(settings: DistillSettings, student: Student, run: Run) -> _Parts:
 
     set_seed(settings.seed)
     model, projection = build_student(student, teacher, tokenizer_of, settings.max_positions, settings.student_prompt)
+    refuse_routes(model, student if isinstance(student, str) else settings.teacher)
     try:
         objective = Anchored(model, **options)
         objective.use_labels()

@@ -55,7 +55,7 @@ class HardenSettings(RolePromptOptions):
         options: Option of the method `anchored`; repeatable.
         column: Column of the corpus that holds the sentences.
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
-        pooling: cls, mean, max or prompt, for a raw masked language model.
+        pooling: cls, mean, max, lasttoken or prompt, for a raw language model.
         epochs: Passes over the corpus; None: 1, of at most 500 steps.
         max_steps: Optimiser steps, in place of --epochs.
         batch_size: Sentences per step; None: 64.

@@ -67,7 +67,7 @@ def harden(
     check_numbers(settings)  # before audits, which take minutes
     if settings.pooling is None and not (resolve_model(settings.model) / "modules.json").exists():
         raise UserError(
-            f"{settings.model} is a raw masked language model, not an encoder in use: train an encoder with "
+            f"{settings.model} is a raw language model, not an encoder in use: train an encoder with "
             "`holdfast train`, or name the pooling that you use with --pooling"
         )
     if settings.audited:

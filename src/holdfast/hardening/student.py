@@ -29,8 +29,11 @@ from holdfast.option_parsing import option_value
 _POOLING = "mean"
 _NO_PROMPTS = {"query": "", "document": ""}  # as sentence-transformers gives a model without prompts
 _HEAD_SIZE = 64  # numbers per attention head, as in BERT
-_LAYER_KINDS = ("bert", "roberta", "xlm-roberta", "electra", "distilbert", "mpnet")
-"""Model types of which layers can be left out: all their layers are alike."""
+_LAYER_KINDS = (
+    *("bert", "roberta", "xlm-roberta", "electra", "distilbert", "mpnet", "nomic_bert"),
+    *("qwen3", "llama", "mistral", "gemma3_text"),
+)
+"""Model types of which layers can be left out: their layers are alike, or of kinds that the configuration lists."""
 
 
 @dataclass(frozen=True)
@@ -166,18 +169,20 @@ def extend_positions(model: SentenceTransformer, positions: int, name: str) -> N
     """Let a model read at least so many tokens, by more rows in its table of positions.
 
     The new rows repeat the table from its second position on; the first is that of [CLS]. The vectors of texts that the
-    model could already read stay as they were.
+    model could already read stay as they were. Rotary and relative positions have no table: there only the limit of the
+    tokeniser is raised, up to the number of positions in the model's configuration.
 
     Raises:
-        UserError: the model has no such table, and a lower limit.
+        UserError: the model has no such table, and a lower number of positions.
     """
     limit, transformer = input_limit(model), model.transformers_model
     if limit is None or limit >= positions:
         return
     table = None if transformer is None else position_table(transformer)
-    if table is None:
+    configured = getattr(getattr(transformer, "config", None), "max_position_embeddings", None)
+    if table is None and (not isinstance(configured, int) or configured < positions):
         raise UserError(f"--max-positions {positions}: {name} takes {limit} tokens, and has no table to extend")
-    if table.num_embeddings - first_position(table) < positions:
+    if table is not None and table.num_embeddings - first_position(table) < positions:
         _replace_backbone(model, table, positions)
     model.tokenizer.model_max_length = positions
     model.max_seq_length = positions
@@ -235,8 +240,8 @@ def _teacher_layers(teacher: SentenceTransformer, count: int) -> SentenceTransfo
     total = len(backbone.layers)
     if config.model_type not in _LAYER_KINDS:
         raise UserError(
-            f"--student layers={count}: layers of a {config.model_type} cannot be left out: name an encoder, or give "
-            "hidden=N for a new one"
+            f"--student layers={count}: layers of {config.model_type} models cannot be left out: name an encoder, or "
+            "give hidden=N for a new one"
         )
     if count > total:
         raise UserError(f"--student layers={count}: the teacher has {total} layers; for a new model give also hidden=N")
@@ -246,4 +251,6 @@ def _teacher_layers(teacher: SentenceTransformer, count: int) -> SentenceTransfo
     for place, layer in enumerate(kept):
         backbone.layers[place] = layer
     config.num_hidden_layers = count
+    if getattr(config, "layer_types", None):  # which attention each layer has
+        config.layer_types = [config.layer_types[number] for number in numbers]
     return student

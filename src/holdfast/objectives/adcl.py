@@ -139,6 +139,10 @@ class ADCL(Objective):
         if columns == 2 and self.positives != "given":
             raise ValueError(f"ADCL takes one column, of sentences, with positives={self.positives}")
 
+    def needs_dropout(self, columns: int) -> bool:
+        """Return True with positives=dropout."""
+        return self.positives == "dropout"
+
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Run the attack, one pass of f_q and one of f_k; return ``{"contrastive": scalar}``."""
         self.catch_up()

@@ -112,6 +112,10 @@ class AdCSE(ContrastiveObjective):
         if self.follower is not None and key_start == "random":
             self.follower.randomise()
 
+    def needs_dropout(self, columns: int) -> bool:
+        """Return True without a second encoder and without positives in the data."""
+        return self.follower is None and columns == 1
+
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Run one pass of q and one of p; return ``{"contrastive": scalar}``."""
         self.catch_up()

@@ -119,7 +119,7 @@ class Combined(ContrastiveObjective):
         if "queue" in named and keys != "momentum":
             raise ValueError('a queue holds keys that change slowly: negatives="queue" needs keys="momentum"')
         if weakening:
-            _check_weakening(weakening_layers, len(self.encoder.backbone.layers), head)
+            _check_weakening(weakening_layers, self.encoder.backbone.depth, head)
         if min(regularisation, gamma) < 0 or min(ascent_steps, weakening_steps) <= 0:
             raise ValueError("regularisation and gamma ≥ 0, ascent_steps and weakening_steps > 0 are required")
         self.gamma, self.regularisation = gamma, regularisation
@@ -139,6 +139,10 @@ class Combined(ContrastiveObjective):
         self.weakening_layers = weakening_layers
         self.virtual = VirtualAdversary()
         self._pending: list[tuple[Tensor, Tensor]] = []
+
+    def needs_dropout(self, columns: int) -> bool:
+        """Return True without a second encoder."""
+        return self.follower is None
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Compute keys, masks, training pass and attacks; return a scalar for each term."""

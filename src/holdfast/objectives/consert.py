@@ -168,7 +168,7 @@ class ConSERT(ContrastiveObjective):
 
     def _with_adversarial_view(self, encoder: Encoder, sentences: Features, equal: Tensor | None) -> Tensor:
         z_other = self._encode(encoder, *self._augmented(encoder, sentences, 1 - self.views.index("adversarial")))
-        x = encoder.backbone.embed(sentences)
+        x = encoder.embed(sentences)
         delta, unperturbed = self.attack(encoder, sentences, x.detach(), z_other.detach(), equal)
         with encoder.perturbed(embeddings=x, delta=delta):
             z_adversarial = self.head(encoder.encode(sentences))

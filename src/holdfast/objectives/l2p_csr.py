@@ -103,7 +103,7 @@ class L2PCSR(ContrastiveObjective):
         check_words(noise=(noise, Noise))
         if noise == "embedding" and (continuous or as_released or not (token_mask and feature_mask)):
             raise ValueError('noise="embedding" has no masks: leave token_mask, feature_mask and the like alone')
-        depth = len(self.encoder.backbone.layers)
+        depth = self.encoder.backbone.depth
         if not 1 <= layers <= depth:
             raise UserError(f"layers={layers} does not fit a model of {depth} layers: it takes 1 to {depth}")
         if as_released and self.encoder.prompt is not None:
@@ -113,6 +113,10 @@ class L2PCSR(ContrastiveObjective):
         steps = steps if learning else 0
         self.ascent = WeakeningAscent(steps, step_size, threshold, continuous, as_released)
         self.noise_ascent = MixedAscent(steps, 0, step_size * radius, 0.0, 1.0, radius, "2")
+
+    def needs_dropout(self, columns: int) -> bool:
+        """Return True: the positives are dropout views."""
+        return True
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Compute the perturbation, and the pass of both views with it; return ``{"contrastive": scalar}``."""

@@ -119,6 +119,10 @@ class Objective(nn.Module, ABC):
         if columns == 2 and self.OWN_POSITIVES is not None:
             raise ValueError(f"{self.TITLE} takes one column, of sentences: {self.OWN_POSITIVES}")
 
+    def needs_dropout(self, columns: int) -> bool:
+        """Return True if the two views of a sentence differ by dropout alone, for data of this many columns."""
+        return False
+
     def use_labels(self) -> None:
         """Prepare for a training whose batches bring a teacher's vectors as ``labels`` (B, d).
 

@@ -142,6 +142,10 @@ class RobustEmbed(ContrastiveObjective):
         self.gamma, self.negatives, self.positives = gamma, negatives, positives
         self.attack_dropout, self.as_released = attack_dropout, as_released
 
+    def needs_dropout(self, columns: int) -> bool:
+        """Return True: the positives are dropout views."""
+        return True
+
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Run training pass, attack and the pass of x_adv; return ``{"robust", "adversarial"}``, both scalars."""
         sentences, _ = self.columns(sentence_features)

@@ -59,6 +59,10 @@ class SimCSE(ContrastiveObjective):
     ) -> None:
         super().__init__(model, temperature=temperature, head=head, duplicates=duplicates)
 
+    def needs_dropout(self, columns: int) -> bool:
+        """Return True unless the data has positives."""
+        return columns == 1
+
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Run one forward pass of both views; return ``{"contrastive": scalar}``."""
         sentences, positives = self.columns(sentence_features)

@@ -108,6 +108,10 @@ class VAdvCSE(ContrastiveObjective):
         self.adversary = VirtualAdversary(steps, radius, step_size, norm, init_std, as_released)
         self.stop_gradient, self.as_released = stop_gradient, as_released
 
+    def needs_dropout(self, columns: int) -> bool:
+        """Return True unless the data has positives."""
+        return columns == 1
+
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Run training pass, attack and perturbed pass; return ``{"contrastive", "regulariser"}``, scalars."""
         sentences, positives = self.columns(sentence_features)

@@ -12,9 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from holdfast.backbone_dropout import dropout_of
 from holdfast.errors import UserError
 from holdfast.input_limits import token_limit
 from holdfast.loading import loading, quiet
+from holdfast.model_folder import type_without_masks
 from holdfast.model_lookup import BUNDLED_MLM, resolve_model
 from holdfast.models import evaluating
 from holdfast.pretraining.batches import Group
@@ -54,6 +56,11 @@ def continued_model(spec: str, tokenizer: Any, max_length: int) -> Any:
     from transformers import AutoModelForMaskedLM
 
     folder = resolve_model(spec)
+    if kind := type_without_masks(folder):
+        raise UserError(
+            f"--model {spec} is a {kind} model, which has no masked-LM head: name a masked language model, such as "
+            f"{BUNDLED_MLM}"
+        )
     with loading(folder, spec):
         model, report = AutoModelForMaskedLM.from_pretrained(
             folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
@@ -71,20 +78,6 @@ def continued_model(spec: str, tokenizer: Any, max_length: int) -> Any:
     if max_length > limit:
         raise UserError(f"--max-length {max_length}: {spec} takes {limit} tokens at most")
     return model
-
-
-@contextlib.contextmanager
-def dropout_of(model: nn.Module, probability: float | None) -> Iterator[None]:
-    """Set another dropout probability inside the block; None: keep the model's own."""
-    found = [module for module in model.modules() if isinstance(module, nn.Dropout)] if probability is not None else []
-    before = [module.p for module in found]
-    for module in found:
-        module.p = float(probability or 0.0)
-    try:
-        yield
-    finally:
-        for module, own in zip(found, before, strict=True):
-            module.p = own
 
 
 def predict(model: Any, group: Group) -> Tensor:

@@ -36,7 +36,7 @@ class TrainConfig(PromptOptions):
         positive_column: Column of the corpus that holds a positive of each sentence, for methods that take positives.
         data: Folder of labelled data sets: STS-B dev for the selection, the STS test sets for the report; None:
             $HOLDFAST_DATA, else the hub.
-        pooling: cls, mean, max or prompt, for a raw masked language model; None: cls.
+        pooling: cls, mean, max, lasttoken or prompt, for a raw language model; None: cls, of decoders lasttoken.
         epochs: Passes over the corpus; None: the method's.
         max_steps: Optimiser steps, in place of --epochs.
         batch_size: Sentences contrasted with one another, over all processes; None: the method's.
@@ -49,6 +49,8 @@ class TrainConfig(PromptOptions):
         eval_steps: Steps between evaluations on STS-B dev.
         save_steps: Steps between checkpoints; None: 500, removed when the run ends well.
         keep_checkpoints: Checkpoints to keep.
+        dropout: Dropout probability in training, for a model that has another one or none, as most decoders; the
+            finished model's configuration does not change; None: the model's own.
         max_grad_norm: Largest norm of the gradient, to which it is clipped; 0: no clipping.
         report_to: Loggers, joined by commas: tensorboard, wandb, ...
         report_sts: Measure the finished model on STS where its data is at hand.
@@ -81,6 +83,7 @@ class TrainConfig(PromptOptions):
     eval_steps: int = 125
     save_steps: int | None = None
     keep_checkpoints: int = 2
+    dropout: float | None = None
     max_grad_norm: float = 1.0
     report_to: tuple[str, ...] = ()
     report_sts: bool = True
@@ -122,6 +125,8 @@ def _check(config: TrainConfig) -> None:
         raise UserError(f"--batch-size {config.batch_size} cannot be divided over {processes()} processes")
     if config.max_length < 3:
         raise UserError(f"--max-length {config.max_length}: at least 3 tokens are needed to hold one word")
+    if config.dropout is not None and not 0 <= config.dropout < 1:
+        raise UserError(f"--dropout {config.dropout:g}: a probability from 0 to less than 1 is needed")
     for name in config.report_to:
         _check_logger(name)
 

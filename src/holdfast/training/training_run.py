@@ -16,6 +16,7 @@ from sentence_transformers.base.evaluation import BaseEvaluator
 from transformers import set_seed
 
 from holdfast import precision as arithmetic
+from holdfast.backbone_dropout import dropout_of, has_dropout
 from holdfast.data.corpus import SpooledCorpus, open_spooled, spool_corpus
 from holdfast.data.registry import is_local, load_pairs
 from holdfast.distributed import agree, found_once_here, leave_process_group
@@ -26,7 +27,7 @@ from holdfast.evaluation.sts_dev import StsDev
 from holdfast.input_limits import cut_line, cut_lines, lowered, lowered_line, set_limit
 from holdfast.launch import is_first_process, processes, require_single_process
 from holdfast.model_lookup import model_identity, resolve_model
-from holdfast.models import load_sentence_transformer, read_as
+from holdfast.models import load_sentence_transformer, read_as, refuse_routes
 from holdfast.objectives import Objective
 from holdfast.progress import stage
 from holdfast.prompt import template_length, text_limit
@@ -85,6 +86,7 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
     set_seed(config.seed)
     with stage(run.console, f"loading {config.model}", announce=False):
         model = load_sentence_transformer(config.model, pooling=config.pooling, prompts=config)
+    refuse_routes(model, config.model)
     if prompt := prompt_of(model):
         run.print(f"training puts the prompt {prompt!r} before every sentence; it is never perturbed")
     with stage(run.console, f"reading {config.corpus}", unit="sentences", announce=False) as reading:
@@ -99,8 +101,9 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
     run.print(f"{corpus.sentences:,} sentences in {corpus.source}; {where}", line)
     if config.selection == "auto" and selection == "last":
         run.print("no STS-B dev data found (--data or HOLDFAST_DATA): the last step will be kept")
-    objective = _objective(config, objective_type, model, options)
-    return _run(config, model, objective, corpus, run, shard, choice)
+    with dropout_of(model, config.dropout):  # before objectives copy the model
+        objective = _objective(config, objective_type, model, options)
+        return _run(config, model, objective, corpus, run, shard, choice)
 
 
 def _spooled(config: TrainConfig, texts: TrainingTexts | None, progress: Callable[[int], None]) -> SpooledCorpus:
@@ -141,6 +144,11 @@ def _objective(
     except ValueError as error:
         advice = "name the other with --positive-column" if columns == 1 else "leave out --positive-column"
         raise UserError(f"{config.method}: {error}; {advice}") from error
+    if (config.dropout or objective.needs_dropout(columns)) and not has_dropout(model):
+        raise UserError(
+            f"{config.method}: the two views of a sentence differ by dropout, and {config.model} has none: "
+            "give --dropout, such as 0.1"
+        )
     return objective
 
 
@@ -341,7 +349,8 @@ def _settings_record(config: TrainConfig, options: dict[str, Any]) -> dict[str, 
         "base_model_sha256": model_identity(resolve_model(config.model))["model_sha256"],
         "pooling": config.pooling,
         **({"prompt_options": config.prompt_settings} if config.prompt_settings else {}),
-        "training": {key: getattr(config, key) for key in keys},
+        "training": {key: getattr(config, key) for key in keys}
+        | ({} if config.dropout is None else {"dropout": config.dropout}),
         "eval_steps": config.eval_steps,
     }
 

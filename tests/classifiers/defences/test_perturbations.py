@@ -80,7 +80,8 @@ def test_every_backbone_is_perturbed_where_it_is_embedded(
         passes.logits()
         passes.logits(delta)
         handle.remove()
-    torch.testing.assert_close(seen[1] - seen[0], delta * (1 - padding), rtol=1e-4, atol=1e-5)
+    second = len(seen) // 2  # ALBERT's only layer is passed several times
+    torch.testing.assert_close(seen[second] - seen[0], delta * (1 - padding), rtol=1e-4, atol=1e-5)
 
 
 def test_all_training_passes_of_a_batch_have_the_same_dropout(make_classifier: Any, batch: TaskBatch) -> None:

@@ -1,0 +1,61 @@
+"""Rows of a batch grouped by length: each group runs without most of its padding, on either side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+Padding = Literal["right", "left", "mixed"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows of a batch that are run together, the columns of the batch that they have, and the mask of their text."""
+
+    rows: Tensor
+    columns: slice
+    text: Tensor
+
+
+def padding_side(mask: Tensor) -> Padding:
+    """Return where the rows of an attention mask (B, L) are padded; "right" if no row is. Waits for a GPU."""
+    begins, ends = torch.stack([mask[:, 0], mask[:, -1]]).bool().all(dim=1).tolist()
+    return "right" if begins else "left" if ends else "mixed"
+
+
+def length_groups(mask: Tensor, count: int, text: Tensor, padding: Padding) -> list[Group]:
+    """Split the rows, shortest first, into groups of near-equal size; their number is the same in all processes.
+
+    Rows that are padded on different sides are one group.
+
+    Args:
+        mask: (B, L), 1 at tokens.
+        count: number of groups.
+        text: (B, L), 1 at the tokens of the text.
+        padding: where the rows are padded.
+    """
+    if count <= 1 or len(mask) < 2 * count or padding == "mixed":
+        return [Group(torch.arange(len(mask), device=mask.device), slice(None), text)]
+    lengths = mask.sum(dim=1)
+    groups = []
+    for rows in lengths.argsort(stable=True).chunk(count):
+        longest = int(lengths[rows].max())
+        columns = slice(longest) if padding == "right" else slice(mask.shape[1] - longest, None)
+        groups.append(Group(rows, columns, text[rows, columns]))
+    return groups
+
+
+def cut_to(features: dict[str, Any], group: Group) -> dict[str, Any]:
+    """Return the rows and columns of a group from the features of a batch."""
+    rows, width = features["attention_mask"].shape
+    cut: dict[str, Any] = {}
+    for key, value in features.items():
+        if isinstance(value, Tensor) and value.ndim >= 1 and len(value) == rows:
+            value = value[group.rows]
+            if value.ndim >= 2 and value.shape[1] == width:
+                value = value[:, group.columns]
+        cut[key] = value
+    return cut
