@@ -22,6 +22,9 @@ class MomentumEncoder(nn.Module):
         model: the ``SentenceTransformer`` to copy, which may be wrapped.
         head: the head to copy, (rows, d) → (rows, d'); ``nn.Identity()`` for no head.
         momentum: m in [0, 1].
+
+    Attributes:
+        mini_batch_size: rows per pass at most; None: all.
     """
 
     def __init__(self, model: nn.Module, head: nn.Module, *, momentum: float) -> None:
@@ -29,6 +32,7 @@ class MomentumEncoder(nn.Module):
         if not 0.0 <= momentum <= 1.0:
             raise ValueError(f"momentum must lie in [0, 1], got {momentum}")
         self.momentum = momentum
+        self.mini_batch_size: int | None = None
         # Not named "model": sentence-transformers' trainer replaces every attribute of that name by its model.
         self.followed_model = copy.deepcopy(unwrap(model)).requires_grad_(False)
         self.followed_head = copy.deepcopy(head).requires_grad_(False)
@@ -46,8 +50,11 @@ class MomentumEncoder(nn.Module):
     @torch.no_grad()
     def keys(self, features: Features) -> Tensor:
         """Return the projected vectors of the rows, (B, d'), detached."""
-        keys: Tensor = self.followed_head(Encoder(self.followed_model).encode(features))
+        keys: Tensor = self.followed_head(self._encoder().encode(features))
         return keys
+
+    def _encoder(self) -> Encoder:
+        return Encoder(self.followed_model, mini_batch_size=self.mini_batch_size)
 
     def randomise(self) -> None:
         """Replace the backbone's weights by random ones; the head stays.

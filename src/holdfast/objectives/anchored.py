@@ -180,7 +180,7 @@ class Anchored(Objective):
         if self.noise == self.adversarial == 0.0:  # the clean term alone begins, and stays, at its minimum
             raise UserError("anchored: one of noise and adversarial must be more than 0, except in a distillation")
         with torch.no_grad(), evaluating(self.original):
-            return Encoder(self.original).encode(sentences)
+            return self.encoder_of(self.original).encode(sentences)
 
     def follow(self) -> None:
         """Count the optimiser step, so that the next one draws other changes."""

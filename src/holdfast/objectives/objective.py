@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.adversary.equal_texts import Duplicates, share_a_text, text_hashes
 from holdfast.adversary.key_queue import KeyQueue
+from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys, mean_over_processes
 from holdfast.encoder import Encoder
@@ -41,6 +42,7 @@ class Objective(nn.Module, ABC):
         diagnostics: scalars of the last forward pass that are logged and not optimised.
         followed_by_trainer: True if a trainer calls :meth:`follow`.
         length_groups: groups by length into which the encoder splits a batch; None: the encoder's default.
+        mini_batch_size: rows per pass of an encoder at most, see `use_mini_batches`; None: all.
     """
 
     TITLE: ClassVar[str]
@@ -85,13 +87,30 @@ class Objective(nn.Module, ABC):
         self.diagnostics: dict[str, Tensor] = {}
         self.followed_by_trainer = False
         self.length_groups: int | None = None
+        self.mini_batch_size: int | None = None
+        self.used_encoder = False
 
     @property
     def encoder(self) -> Encoder:
         """The encoder over the current (possibly wrapped) model."""
+        self.used_encoder = True
+        return self.encoder_of(self.model)
+
+    def encoder_of(self, model: nn.Module) -> Encoder:
+        """Return an encoder over a model, such as a copy, with the groups and mini-batches of this objective."""
         if self.length_groups is None:
-            return Encoder(self.model)  # with the encoder's own default
-        return Encoder(self.model, length_groups=self.length_groups)
+            return Encoder(model, mini_batch_size=self.mini_batch_size)  # with the encoder's own default
+        return Encoder(model, length_groups=self.length_groups, mini_batch_size=self.mini_batch_size)
+
+    def use_mini_batches(self, size: int) -> None:
+        """Encode at most ``size`` rows in a pass; the loss is still that of the whole batch, and so is its gradient.
+
+        The activations of a pass are computed again for its gradient (:mod:`holdfast.recomputation`).
+        """
+        self.mini_batch_size, self.used_encoder = size, False
+        for module in self.modules():
+            if isinstance(module, MomentumEncoder):
+                module.mini_batch_size = size
 
     @property
     def is_training_pass(self) -> bool:

@@ -40,6 +40,8 @@ class TrainConfig(PromptOptions):
         epochs: Passes over the corpus; None: the method's.
         max_steps: Optimiser steps, in place of --epochs.
         batch_size: Sentences contrasted with one another, over all processes; None: the method's.
+        mini_batch_size: Rows per pass of the encoder at most, for batches beyond the memory: the loss and its gradient are
+            those of the whole batch, for about a third more time; None: all in one pass.
         accumulate: Batches per optimiser step.
         learning_rate: Peak learning rate; it falls linearly to 0, without warm-up; None: the method's.
         max_length: Tokens per sentence in training; evaluation and the finished model use the model's own limit.
@@ -72,6 +74,7 @@ class TrainConfig(PromptOptions):
     epochs: float | None = None
     max_steps: int | None = None
     batch_size: int | None = None
+    mini_batch_size: int | None = None
     accumulate: int = 1
     learning_rate: float | None = None
     max_length: int = 32

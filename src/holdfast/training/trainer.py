@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.utils.data import BatchSampler
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 
+from holdfast.errors import UserError
 from holdfast.input_limits import Cuts, count_tokens, input_limit
 from holdfast.objectives import Objective
 from holdfast.runs.resumable import Resumable
@@ -102,6 +103,7 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
             inputs[_ROW] = self._vectors.of(inputs[_ROW])
         with self._whole(reduce=self.accelerator.sync_gradients):
             loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
+        self._check_mini_batches()
         if self.args.world_size > 1 and self.accelerator.sync_gradients:
             for parameter in self.objective.own_parameters():
                 if parameter.grad is None:  # every process must take part in every reduction
@@ -109,6 +111,14 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
                 dist.all_reduce(parameter.grad)
                 parameter.grad /= self.args.world_size
         return loss
+
+    def _check_mini_batches(self) -> None:
+        """Refuse mini-batches of an objective that encodes in a way of its own, so that they had no effect."""
+        objective = self.objective
+        if objective.mini_batch_size is not None and not objective.used_encoder:
+            raise UserError(
+                f"--mini-batch-size: {objective.TITLE} does not encode through self.encoder, which makes the mini-batches"
+            )
 
     def cut_texts(self, tokens: int) -> Cuts:
         """Return how many texts were truncated at ``tokens`` in the training of this process; repeats count again."""

@@ -141,6 +141,8 @@ def _objective(
     except ValueError as error:
         advice = "name the other with --positive-column" if columns == 1 else "leave out --positive-column"
         raise UserError(f"{config.method}: {error}; {advice}") from error
+    if config.mini_batch_size is not None:
+        objective.use_mini_batches(config.mini_batch_size)
     return objective
 
 
@@ -341,9 +343,14 @@ def _settings_record(config: TrainConfig, options: dict[str, Any]) -> dict[str, 
         "base_model_sha256": model_identity(resolve_model(config.model))["model_sha256"],
         "pooling": config.pooling,
         **({"prompt_options": config.prompt_settings} if config.prompt_settings else {}),
-        "training": {key: getattr(config, key) for key in keys},
+        "training": {key: getattr(config, key) for key in keys} | _only_given(config, "mini_batch_size"),
         "eval_steps": config.eval_steps,
     }
+
+
+def _only_given(config: TrainConfig, *names: str) -> dict[str, Any]:
+    """Return the settings of these names that are not None: a run without them is recorded as before they existed."""
+    return {name: getattr(config, name) for name in names if getattr(config, name) is not None}
 
 
 def _arguments(
