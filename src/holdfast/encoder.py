@@ -26,7 +26,7 @@ from holdfast.errors import UserError
 from holdfast.models import evaluating, load_sentence_transformer
 from holdfast.prompt import Prompt, freeze_pooling
 from holdfast.prompt_tokens import PROMPT_LENGTH, text_mask
-from holdfast.recomputation import module_modes, modes_set, recomputed
+from holdfast.recomputation import modes_set, module_modes, recomputed
 from holdfast.text_prompts import PromptOptions, preprocess_texts
 
 Weakener = Tensor | tuple[Tensor, Tensor]
@@ -305,7 +305,7 @@ class Encoder:
         least = 1 if self._mini_batch_size is None else -(-len(mask) // self._mini_batch_size)
         if not starts_with_token and least > 1:
             every = torch.arange(len(mask), device=mask.device)
-            return [_Group(rows, mask.shape[1], text[rows]) for rows in every.split(self._mini_batch_size or 1)]
+            return [_Group(rows, mask.shape[1], text[rows]) for rows in every.chunk(least)]
         count = max(self._length_groups, least) if starts_with_token else 1
         return _length_groups(mask, count, text, least)
 

@@ -35,8 +35,13 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "combined": (
         "combined",
         {
-            **{"keys": "momentum", "negatives": "batch+queue+adversaries", "queue_size": 20},
-            **{"adversarial_positive": True, "weakening": True, "weakening_layers": 2, "regularisation": 0.5},
+            "keys": "momentum",
+            "negatives": "batch+queue+adversaries",
+            "queue_size": 20,
+            "adversarial_positive": True,
+            "weakening": True,
+            "weakening_layers": 2,
+            "regularisation": 0.5,
         },
     ),
     "anchored": ("anchored", {"adversarial": 0.5, "dropout": True, "tries": 2}),

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from holdfast.adapters import has_adapters
 from holdfast.backbone import Features
 from holdfast.encoder import Encoder, unwrap
 
@@ -60,7 +61,12 @@ class MomentumEncoder(nn.Module):
         """Replace the backbone's weights by random ones; the head stays.
 
         They are drawn by the backbone's own initialisation from the global random state.
+
+        Raises:
+            ValueError: the encoder has adapters, and only these follow it.
         """
+        if has_adapters(self.followed_model):
+            raise ValueError("a copy of an encoder with adapters does not start from random weights")
         backbone: Any = Encoder(self.followed_model).backbone.model
         fresh = type(backbone)(copy.deepcopy(backbone.config))
         backbone.load_state_dict(fresh.state_dict())

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
+from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
+from holdfast.adapters import has_adapters, is_adapter_weight
 from holdfast.adversary.equal_texts import Duplicates, share_a_text, text_hashes
 from holdfast.adversary.key_queue import KeyQueue
 from holdfast.adversary.momentum import MomentumEncoder
@@ -200,8 +202,13 @@ class Objective(nn.Module, ABC):
             self.follow()
 
     def own_state(self) -> dict[str, Tensor]:
-        """Return the state of the objective without that of the encoder, for checkpoints."""
-        return {name: value for name, value in self.state_dict().items() if not name.startswith("model.")}
+        """Return the state of the objective without that of the encoder, for checkpoints.
+
+        Of the copies of an encoder with adapters only the adapters: the rest follows from the model to start from.
+        """
+        frozen = self._frozen_in_copies()
+        state = self.state_dict().items()
+        return {name: value for name, value in state if not name.startswith("model.") and name not in frozen}
 
     def load_own_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore what :meth:`own_state` returned.
@@ -212,6 +219,15 @@ class Objective(nn.Module, ABC):
         if set(state) != set(self.own_state()):
             raise ValueError(f"state holds {sorted(state)}, this objective has {sorted(self.own_state())}")
         self.load_state_dict(dict(state), strict=False)
+
+    def _frozen_in_copies(self) -> set[str]:
+        """Return the names of the weights under adapters in copies of the encoder, which are never trained."""
+        names: set[str] = set()
+        for place, module in self.named_modules():
+            if place.startswith("model") or not isinstance(module, SentenceTransformer) or not has_adapters(module):
+                continue
+            names |= {f"{place}.{name}" for name in module.state_dict() if not is_adapter_weight(name)}
+        return names
 
     def own_parameters(self) -> list[nn.Parameter]:
         """Return the trainable parameters of the objective without those of the encoder."""

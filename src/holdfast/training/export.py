@@ -108,6 +108,9 @@ def _settings(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
         rows.append(("prompt before every sentence", record["prompt"]))
     if record["pooling"] is not None:
         rows.insert(3, ("pooling", record["pooling"]))
+    if lora := record.get("lora"):
+        settings = ", ".join(f"{key}={value}" for key, value in lora.items() if value != [])
+        rows.append(("trained weights", f"adapters (LoRA): {settings}"))
     if entries := record.get("typo_entries"):
         rows.append(("misspellings in the vocabulary, trained from the vectors of their words", f"{entries:,}"))
     training = dict(record["training"])

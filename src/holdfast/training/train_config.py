@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
+from holdfast.adapters import Lora
 from holdfast.errors import UserError, one_of
 from holdfast.launch import processes
 from holdfast.number_ranges import check_numbers
 from holdfast.precision import Precision
-from holdfast.settings import ARGUMENT, Assignments, Folder
+from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
 from holdfast.text_prompts import PromptOptions
 
 if TYPE_CHECKING:
@@ -37,10 +38,12 @@ class TrainConfig(PromptOptions):
         data: Folder of labelled data sets: STS-B dev for the selection, the STS test sets for the report; None:
             $HOLDFAST_DATA, else the hub.
         pooling: cls, mean, max or prompt, for a raw masked language model; None: cls.
+        lora: Train adapters alone (LoRA): r=16, alpha=32 (2·r), dropout=0, targets=query+value (all linear maps in the
+            layers), save=merged (into the finished model) or adapter (alone, for the same base model); needs peft.
         epochs: Passes over the corpus; None: the method's.
         max_steps: Optimiser steps, in place of --epochs.
         batch_size: Sentences contrasted with one another, over all processes; None: the method's.
-        mini_batch_size: Rows per pass of the encoder at most, for batches beyond the memory: the loss and its gradient are
+        mini_batch_size: Rows per pass of the encoder at most, for batches beyond the memory: loss and gradient are
             those of the whole batch, for about a third more time; None: all in one pass.
         accumulate: Batches per optimiser step.
         learning_rate: Peak learning rate; it falls linearly to 0, without warm-up; None: the method's.
@@ -71,6 +74,7 @@ class TrainConfig(PromptOptions):
     positive_column: str | None = None
     data: Folder | None = None
     pooling: str | None = None
+    lora: Annotated[str | None, Spelling(metavar="r=N,...")] = None
     epochs: float | None = None
     max_steps: int | None = None
     batch_size: int | None = None
@@ -89,6 +93,15 @@ class TrainConfig(PromptOptions):
     report_sts: bool = True
     max_chars: int = 10_000
     vectors: Folder | None = None
+
+    @property
+    def adapters(self) -> Lora | None:
+        """The settings of ``lora``.
+
+        Raises:
+            UserError: they have an unknown name or a wrong value.
+        """
+        return None if self.lora is None else Lora.parse(self.lora)
 
     def completed(self, objective: type[Objective]) -> TrainConfig:
         """Return the configuration, with the method's defaults for settings that were not given.

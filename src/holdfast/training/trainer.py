@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.utils.data import BatchSampler
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 
+from holdfast.adapters import has_adapters, load_adapter_weights
 from holdfast.errors import UserError
 from holdfast.input_limits import Cuts, count_tokens, input_limit
 from holdfast.objectives import Objective
@@ -117,7 +118,7 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
         objective = self.objective
         if objective.mini_batch_size is not None and not objective.used_encoder:
             raise UserError(
-                f"--mini-batch-size: {objective.TITLE} does not encode through self.encoder, which makes the mini-batches"
+                f"--mini-batch-size: {objective.TITLE} does not encode with self.encoder, which makes the mini-batches"
             )
 
     def cut_texts(self, tokens: int) -> Cuts:
@@ -247,7 +248,10 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
         save_file(state, folder / OBJECTIVE_FILE)
 
     def _load_from_checkpoint(self, checkpoint_path: str) -> None:
-        super()._load_from_checkpoint(checkpoint_path)
+        if has_adapters(self.model):  # the checkpoint holds nothing else
+            load_adapter_weights(self.model, Path(checkpoint_path))
+        else:
+            super()._load_from_checkpoint(checkpoint_path)
         self.objective.load_own_state(load_file(Path(checkpoint_path) / OBJECTIVE_FILE))
 
 

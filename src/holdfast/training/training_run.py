@@ -16,6 +16,7 @@ from sentence_transformers.base.evaluation import BaseEvaluator
 from transformers import set_seed
 
 from holdfast import precision as arithmetic
+from holdfast.adapters import add_lora, merge_adapters
 from holdfast.data.corpus import SpooledCorpus, open_spooled, spool_corpus
 from holdfast.data.registry import is_local, load_pairs
 from holdfast.distributed import agree, found_once_here, leave_process_group
@@ -37,6 +38,7 @@ from holdfast.runs.run import Run
 from holdfast.runs.run_log import METRICS_FILE, read_log
 from holdfast.runs.training_progress import TrainingProgress, TrainingStage
 from holdfast.text_prompts import prompt_of, prompt_protocol
+from holdfast.training.adapter_training import adapter_base, check_lora, trainable
 from holdfast.training.corpus_checks import refuse_single_text, share_in_first_batches
 from holdfast.training.cpu import FreedMemory, fast_on_cpu
 from holdfast.training.export import export, model_card
@@ -76,6 +78,9 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
     objective_type = objective_class(config.method)
     options = method_options(config.method, config.preset, config.options)
     config = config.completed(objective_type)
+    lora = config.adapters
+    if lora is not None:
+        check_lora(config, lora, shard=shard)
     if processes() > 1:
         PartialState(cpu=not torch.accelerator.is_available())
     identity = _settings_record(config, {**option_defaults(objective_type), **options})
@@ -90,6 +95,10 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
     with stage(run.console, f"reading {config.corpus}", unit="sentences", announce=False) as reading:
         corpus = _spooled(config, texts, reading.update)
     prepared = {} if texts is None else dict(texts.prepare_model(model, corpus))
+    if lora is not None:
+        add_lora(model, lora, adapter_base(config.model))
+        trained, everything = trainable(model)
+        run.print(f"adapters of rank {lora.r} are trained: {trained:,} of {everything:,} numbers")
     choice, line = (None, "") if texts is None else texts.choice()
     selection = GOAL if choice is not None else resolved_selection(config.selection, config.data)
     goal = {} if choice is None else {GOAL: choice.record()}
@@ -269,7 +278,7 @@ def _duplicates_line(config: TrainConfig, corpus: SpooledCorpus, encoder: Encode
 GOAL = "goal"
 _METRIC = "eval_stsb_dev_spearman"
 _PROTOCOL = (
-    *("method", "method_sha256", "preset", "options", "pooling", "training", "corpus", "selection", GOAL),
+    *("method", "method_sha256", "preset", "options", "pooling", "lora", "training", "corpus", "selection", GOAL),
     *(
         "queries",
         "query_share",
@@ -294,6 +303,8 @@ def _finish(
 ) -> dict[str, Any]:
     """Export the model, evaluate the exported model, and write its card and the result."""
     output, record, chosen = run.folder, run.record, summary["selected"]
+    if config.adapters is not None and config.adapters.save == "merged":
+        merge_adapters(model)
     export(model, output, model_card(record, chosen, None))
     rows = None
     if config.report_sts and is_local("sts12", "test", config.data):
@@ -342,6 +353,7 @@ def _settings_record(config: TrainConfig, options: dict[str, Any]) -> dict[str, 
         "base_model": config.model,
         "base_model_sha256": model_identity(resolve_model(config.model))["model_sha256"],
         "pooling": config.pooling,
+        **({} if config.adapters is None else {"lora": config.adapters.record()}),
         **({"prompt_options": config.prompt_settings} if config.prompt_settings else {}),
         "training": {key: getattr(config, key) for key in keys} | _only_given(config, "mini_batch_size"),
         "eval_steps": config.eval_steps,
