@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
-from holdfast.adapters import Lora, add_lora, has_adapters, load_adapter_weights, merge_adapters
+from holdfast.adapters import Lora, add_lora, has_adapters, load_adapter_weights, merge_adapters, save_with_base
 from holdfast.encoder import Encoder
 from holdfast.encoding import encode_sentences
 from holdfast.errors import NotInstalled, UserError
@@ -47,7 +47,7 @@ def adapted(base: Path, seed: int = 1) -> Any:
 @pytest.fixture
 def adapter(base: Path, tmp_path: Path) -> Path:
     """A folder that holds adapters of the base model, as sentence-transformers saves them."""
-    adapted(base).save_pretrained(str(tmp_path / "adapter"), create_model_card=False)
+    save_with_base(adapted(base), tmp_path / "adapter")
     return tmp_path / "adapter"
 
 

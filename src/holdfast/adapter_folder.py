@@ -8,9 +8,9 @@ from pathlib import Path
 from holdfast.errors import UserError
 from holdfast.model_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, TRANSFORMERS, model_modules, read_json_object
 
-__all__ = ["ADAPTER_CONFIG", "ADAPTER_WEIGHTS", "adapter_in", "base_folder", "base_name"]
+__all__ = ["ADAPTER_CONFIG", "ADAPTER_WEIGHTS", "BASE", "adapter_in", "base_folder", "base_name"]
 
-_BASE = "base_model_name_or_path"
+BASE = "base_model_name_or_path"
 
 
 def adapter_in(folder: Path) -> Path | None:
@@ -30,11 +30,11 @@ def base_name(adapter: Path, spec: str) -> str:
         UserError: it names none, or it is another kind of adapter than LoRA.
     """
     config = read_json_object(adapter / ADAPTER_CONFIG)
-    base, kind = config.get(_BASE), config.get("peft_type")
+    base, kind = config.get(BASE), config.get("peft_type")
     if kind != "LORA":
         raise UserError(f"{spec} is an adapter of the kind {kind!r} ({ADAPTER_CONFIG}): holdfast reads LoRA")
     if not isinstance(base, str) or not base.strip():
-        raise UserError(f"{spec} is an adapter that names no base model ({_BASE} in {ADAPTER_CONFIG})")
+        raise UserError(f"{spec} is an adapter that names no base model ({BASE} in {ADAPTER_CONFIG})")
     return base
 
 
@@ -53,7 +53,7 @@ def base_folder(folder: Path, spec: str, resolve: Callable[[str], Path]) -> Path
     except UserError as error:
         raise UserError(
             f"{spec} is an adapter of {base}, which cannot be read: {error}; put the base model there, or name another "
-            f"as {_BASE} in {adapter / ADAPTER_CONFIG}"
+            f"as {BASE} in {adapter / ADAPTER_CONFIG}"
         ) from error
     if adapter_in(found) is not None:
         raise UserError(f"{spec} is an adapter of {base}, which is an adapter too: merge that one into its base first")

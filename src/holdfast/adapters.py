@@ -14,8 +14,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from holdfast.adapter_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS
+from holdfast.adapter_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, BASE, adapter_in
 from holdfast.errors import NotInstalled, UserError, did_you_mean, one_of
+from holdfast.files import read_object, write_json
 from holdfast.option_parsing import fitted
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ _OTHER_NAMES = {
     **dict.fromkeys(("export", "merge", "output"), "save"),
 }
 _LARGEST_RANK = 4096
+_BASE_ATTRIBUTE = "_holdfast_adapter_base"
+"""The attribute of a model with adapters that names their base model."""
 _NAME = "default"
 """The name that peft gives to the only adapter of a model."""
 
@@ -152,9 +155,21 @@ def add_lora(model: SentenceTransformer, lora: Lora, base: str) -> None:
     model.add_adapter(
         LoraConfig(r=lora.r, lora_alpha=alpha, lora_dropout=lora.dropout, target_modules=pattern, bias="none")
     )
-    _config(model).base_model_name_or_path = base
+    # Not in peft's configuration yet: with a base, peft looks at its files, or on the hub, whenever adapters are saved,
+    # and saves the embeddings too if entries were added to the vocabulary.
+    _config(model).base_model_name_or_path = None
+    setattr(model, _BASE_ATTRIBUTE, base)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(is_adapter_weight(name))
+
+
+def save_with_base(model: SentenceTransformer, folder: Path) -> None:
+    """Save a model as ``save_pretrained`` does; saved adapters name the base model."""
+    model.save_pretrained(str(folder), create_model_card=False)
+    base, place = getattr(model, _BASE_ATTRIBUTE, None), adapter_in(folder)
+    if has_adapters(model) and base is not None and place is not None:
+        config = read_object(place / ADAPTER_CONFIG)
+        write_json(place / ADAPTER_CONFIG, {**config, BASE: base})
 
 
 def adapter_weights(model: SentenceTransformer) -> dict[str, Tensor]:

@@ -60,6 +60,7 @@ class HardenSettings(RolePromptOptions):
         pooling: cls, mean, max or prompt, for a raw masked language model.
         lora: Train adapters alone, as for `holdfast train`; with save=adapter no misspellings are added to the
             vocabulary, which is that of the base model.
+        matryoshka: Numbers of dimensions to which vectors will be shortened, as for `holdfast train`.
         epochs: Passes over the corpus; None: 1, of at most 500 steps.
         max_steps: Optimiser steps, in place of --epochs.
         batch_size: Sentences per step; None: 64.
@@ -97,6 +98,7 @@ class HardenSettings(RolePromptOptions):
     data: Folder | None = None
     pooling: str | None = None
     lora: Annotated[str | None, Spelling(metavar="r=N,...")] = None
+    matryoshka: Annotated[str | None, Spelling(metavar="N,...")] = None
     epochs: float | None = None
     max_steps: int | None = None
     batch_size: int | None = None
@@ -225,7 +227,7 @@ class HardenSettings(RolePromptOptions):
             options["synonyms"] = ",".join(map(str, found))
         same = (
             *("model", "corpus", "output", "column", "data", "pooling", "epochs", "max_steps", "batch_size"),
-            *("learning_rate", "max_length", "seed", "precision", "save_steps", "vectors", "lora"),
+            *("learning_rate", "max_length", "seed", "precision", "save_steps", "vectors", "lora", "matryoshka"),
         )
         return TrainConfig(
             METHOD,

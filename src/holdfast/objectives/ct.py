@@ -84,7 +84,10 @@ class ContrastiveTension(Objective):
         second = self._vectors(self.encoder_of(self.second_encoder), sentences)
         keys, offset = gather_keys(second)
         equal = self.equal_texts(sentences)
-        return {"tension": self.compute_loss(first, keys, self.draw_shifts(len(keys)), offset, equal)}
+        shifts = self.draw_shifts(len(keys))
+        return self.at_each_dimension(
+            lambda cut: {"tension": self.compute_loss(cut(first), cut(keys), shifts, offset, equal)}
+        )
 
     def compute_loss(
         self, first: Tensor, second: Tensor, shifts: Tensor, offset: int = 0, equal: Tensor | None = None

@@ -17,6 +17,7 @@ from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys, mean_over_processes
 from holdfast.encoder import Encoder
+from holdfast.objectives.dimensions import Cut, Terms, fitted_dimensions, joined_terms, whole
 from holdfast.objectives.option_checks import check_words
 
 
@@ -45,6 +46,8 @@ class Objective(nn.Module, ABC):
         followed_by_trainer: True if a trainer calls :meth:`follow`.
         length_groups: groups by length into which the encoder splits a batch; None: the encoder's default.
         mini_batch_size: rows per pass of an encoder at most, see `use_mini_batches`; None: all.
+        dimensions: weight of the loss by the number of dimensions of the vectors, see `use_dimensions`; empty: whole
+            vectors alone.
     """
 
     TITLE: ClassVar[str]
@@ -91,6 +94,8 @@ class Objective(nn.Module, ABC):
         self.length_groups: int | None = None
         self.mini_batch_size: int | None = None
         self.used_encoder = False
+        self.dimensions: dict[int, float] = {}
+        self.used_dimensions = False
 
     @property
     def encoder(self) -> Encoder:
@@ -121,6 +126,41 @@ class Objective(nn.Module, ABC):
         The mode alone is not enough: in evaluation a stock trainer sets the mode of the model, not of its loss.
         """
         return self.training and torch.is_grad_enabled()
+
+    def use_dimensions(self, weights: Mapping[int, float]) -> None:
+        """Compute the loss also from vectors that are shortened to their first dimensions, and normalised again.
+
+        Args:
+            weights: relative weight by number of dimensions; that of the whole vector is 1 if it is not given.
+
+        Raises:
+            UserError: a number is larger than that of the model's vectors.
+        """
+        self.dimensions, self.used_dimensions = fitted_dimensions(weights, self.encoder.dimension), False
+
+    def at_each_dimension(self, terms: Terms) -> dict[str, Tensor]:
+        """Return the terms that ``terms`` computes from vectors, as a weighted sum over `use_dimensions`' sizes.
+
+        ``terms`` is called with a function, through which it passes the sentence vectors (rows, d) on their way to a
+        head or a loss: they are encoded once. The diagnostics are those of whole vectors.
+        """
+        self.used_dimensions = True
+        if not self.dimensions:
+            return terms(whole)
+        before = self.diagnostics
+        whole_vectors: dict[str, Tensor] | None = None
+
+        def counted(cut: Cut) -> dict[str, Tensor]:
+            nonlocal whole_vectors
+            found = terms(cut)
+            if whole_vectors is None:  # the largest size comes first
+                whole_vectors = dict(self.diagnostics)
+            return found
+
+        total = joined_terms(counted, self.dimensions)
+        self.diagnostics = before
+        self.diagnostics.update(whole_vectors or {})
+        return total
 
     @abstractmethod
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:

@@ -40,6 +40,8 @@ class TrainConfig(PromptOptions):
         pooling: cls, mean, max or prompt, for a raw masked language model; None: cls.
         lora: Train adapters alone (LoRA): r=16, alpha=32 (2·r), dropout=0, targets=query+value (all linear maps in the
             layers), save=merged (into the finished model) or adapter (alone, for the same base model); needs peft.
+        matryoshka: Numbers of dimensions to which vectors will be shortened, as 256,64: the loss is the mean over them
+            and the whole vector, or weighted as 256:0.5,64:0.25.
         epochs: Passes over the corpus; None: the method's.
         max_steps: Optimiser steps, in place of --epochs.
         batch_size: Sentences contrasted with one another, over all processes; None: the method's.
@@ -75,6 +77,7 @@ class TrainConfig(PromptOptions):
     data: Folder | None = None
     pooling: str | None = None
     lora: Annotated[str | None, Spelling(metavar="r=N,...")] = None
+    matryoshka: Annotated[str | None, Spelling(metavar="N,...")] = None
     epochs: float | None = None
     max_steps: int | None = None
     batch_size: int | None = None

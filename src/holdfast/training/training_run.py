@@ -29,6 +29,7 @@ from holdfast.launch import is_first_process, processes, require_single_process
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import load_sentence_transformer, read_as
 from holdfast.objectives import Objective
+from holdfast.objectives.dimensions import fitted_dimensions, parse_dimensions
 from holdfast.progress import stage
 from holdfast.prompt import template_length, text_limit
 from holdfast.prompt_tokens import added_tokens
@@ -78,6 +79,8 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
     objective_type = objective_class(config.method)
     options = method_options(config.method, config.preset, config.options)
     config = config.completed(objective_type)
+    if config.matryoshka is not None:
+        parse_dimensions(config.matryoshka)  # an error before the model is loaded
     lora = config.adapters
     if lora is not None:
         check_lora(config, lora, shard=shard)
@@ -102,6 +105,9 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
     choice, line = (None, "") if texts is None else texts.choice()
     selection = GOAL if choice is not None else resolved_selection(config.selection, config.data)
     goal = {} if choice is None else {GOAL: choice.record()}
+    if config.matryoshka is not None:
+        weights = parse_dimensions(config.matryoshka)
+        prepared[MATRYOSHKA] = list(fitted_dimensions(weights, model.get_embedding_dimension() or 0))
     run.begin(_record(config, identity, corpus, selection, model) | goal | prepared)
     where = f"{processes()} process{'es' * (processes() > 1)} on {model.device}, {run.record['training']['precision']}"
     where += ", weights and optimiser sharded" * shard
@@ -150,6 +156,8 @@ def _objective(
     except ValueError as error:
         advice = "name the other with --positive-column" if columns == 1 else "leave out --positive-column"
         raise UserError(f"{config.method}: {error}; {advice}") from error
+    if config.matryoshka is not None:
+        objective.use_dimensions(parse_dimensions(config.matryoshka))
     if config.mini_batch_size is not None:
         objective.use_mini_batches(config.mini_batch_size)
     return objective
@@ -275,22 +283,12 @@ def _duplicates_line(config: TrainConfig, corpus: SpooledCorpus, encoder: Encode
     return duplicates_before(share, batches, duplicates)
 
 
-GOAL = "goal"
+GOAL, MATRYOSHKA = "goal", "matryoshka"
 _METRIC = "eval_stsb_dev_spearman"
 _PROTOCOL = (
-    *("method", "method_sha256", "preset", "options", "pooling", "lora", "training", "corpus", "selection", GOAL),
-    *(
-        "queries",
-        "query_share",
-        "held_out",
-        "typo_vocabulary",
-        "typo_entries",
-        "base_model",
-        "base_model_sha256",
-        "max_seq_length",
-        "dimensions",
-        "prompt",
-    ),
+    *("method", "method_sha256", "preset", "options", "pooling", "lora", MATRYOSHKA, "training", "corpus"),
+    *("selection", GOAL, "queries", "query_share", "held_out", "typo_vocabulary", "typo_entries"),
+    *("base_model", "base_model_sha256", "max_seq_length", "dimensions", "prompt"),
 )
 _PROTOCOLS = {
     "stsb-dev": "the step with the best Spearman ×100 on STS-B dev was kept",
@@ -354,6 +352,7 @@ def _settings_record(config: TrainConfig, options: dict[str, Any]) -> dict[str, 
         "base_model_sha256": model_identity(resolve_model(config.model))["model_sha256"],
         "pooling": config.pooling,
         **({} if config.adapters is None else {"lora": config.adapters.record()}),
+        **({} if config.matryoshka is None else {"matryoshka_weights": parse_dimensions(config.matryoshka)}),
         **({"prompt_options": config.prompt_settings} if config.prompt_settings else {}),
         "training": {key: getattr(config, key) for key in keys} | _only_given(config, "mini_batch_size"),
         "eval_steps": config.eval_steps,
