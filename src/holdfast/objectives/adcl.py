@@ -170,6 +170,10 @@ class ADCL(Objective):
             similarity="cosine" if self.normalize else "dot",
         )
 
+    def helper_models(self) -> Sequence[nn.Module]:
+        """Return the masked language model that proposes candidates."""
+        return () if self.attack is None else (self._masked_lm.model,)
+
     def follow(self) -> None:
         """Make the momentum step, and enqueue the keys of the batches since the last one."""
         if not self._pending:

@@ -269,6 +269,10 @@ class Objective(nn.Module, ABC):
             names |= {f"{place}.{name}" for name in module.state_dict() if not is_adapter_weight(name)}
         return names
 
+    def helper_models(self) -> Sequence[nn.Module]:
+        """Return models that the objective uses and does not hold as its modules, for the plan of its memory."""
+        return ()
+
     def own_parameters(self) -> list[nn.Parameter]:
         """Return the trainable parameters of the objective without those of the encoder."""
         return [p for name, p in self.named_parameters() if not name.startswith("model.") and p.requires_grad]

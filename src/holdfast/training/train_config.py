@@ -60,6 +60,8 @@ class TrainConfig(PromptOptions):
         report_to: Loggers, joined by commas: tensorboard, wandb, ...
         report_sts: Measure the finished model on STS where its data is at hand.
         max_chars: Longest line of the corpus, in characters.
+        plan: Say what a step costs in memory and operations, and which mini-batch fits, and stop.
+        plan_memory: Memory of the GPU for the plan; None: 24GB.
         vectors: Folder for the vectors of the model to start from, computed once for all training texts and kept, for
             anchored, which then makes no pass of the original in a step; worth it for several epochs or runs.
     """
@@ -96,6 +98,8 @@ class TrainConfig(PromptOptions):
     report_sts: bool = True
     max_chars: int = 10_000
     vectors: Folder | None = None
+    plan: bool = False
+    plan_memory: Annotated[str | None, Spelling(metavar="GB")] = None
 
     @property
     def adapters(self) -> Lora | None:

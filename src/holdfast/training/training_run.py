@@ -48,6 +48,7 @@ from holdfast.training.sharding import sharding_requested
 from holdfast.training.teacher_vectors import TeacherVectors, sampled_texts, teacher_vectors
 from holdfast.training.train_config import TrainConfig, resolved_selection
 from holdfast.training.trainer import HoldfastTrainer
+from holdfast.training.training_plan import DEFAULT_MEMORY, memory_of, plan_of
 from holdfast.training.training_texts import TrainingTexts, WeightChoice
 from holdfast.user_classes import is_user_class, source_sha256
 
@@ -68,11 +69,42 @@ def train(
     Raises:
         UserError: an error in the settings or the data, or as in `Run`.
     """
+    if config.plan:
+        return plan(config, console=console)
     run = Run(
         "train", Path(config.output), resume=resume, save_steps=config.save_steps, console=console, command=command
     )
     with run.alone(), sharding_requested() as shard:
         return _train(config, run, shard, texts)
+
+
+def plan(config: TrainConfig, *, console: Console | None = None) -> dict[str, Any]:
+    """Return what a training would cost, as ``{"plan": ...}`` (`TrainingPlan.record`), and print it.
+
+    No file is written.
+
+    Raises:
+        UserError: an error in the settings, the model or the corpus.
+    """
+    objective_type = objective_class(config.method)
+    options = method_options(config.method, config.preset, config.options)
+    config = config.completed(objective_type)
+    memory_of(config.plan_memory or DEFAULT_MEMORY)  # an error before the model is loaded
+    set_seed(config.seed)
+    with stage(console, f"loading {config.model}", announce=False):
+        model = load_sentence_transformer(config.model, pooling=config.pooling, device="cpu", prompts=config)
+    if (lora := config.adapters) is not None:
+        add_lora(model, lora, adapter_base(config.model))
+    objective = _objective(config, objective_type, model, options)
+    length = lowered(config.max_length, model, template_length(model) + added_tokens(model))
+    set_limit(model, length)
+    precision = arithmetic.resolve(config.precision, model.device)
+    with stage(console, "measuring a few sentences", announce=False):
+        found = plan_of(config, model, objective, length, precision, processes())
+    if console is not None:
+        for line in found.lines():
+            console.print(line, highlight=False, markup=False)
+    return {"plan": found.record()}
 
 
 def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | None) -> dict[str, Any]:
