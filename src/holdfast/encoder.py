@@ -58,7 +58,7 @@ class _Perturbation:
 
 @dataclass(frozen=True)
 class _Pass:
-    """What a pass through the model depends on besides its features, so that it can be made again."""
+    """The circumstances of a pass through the model besides its features, with which it can be made again."""
 
     embeddings: Tensor | None
     perturbations: tuple[_Perturbation, ...]

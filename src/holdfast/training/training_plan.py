@@ -1,4 +1,4 @@
-"""What a training will cost before it starts: memory and operations of a step, and the mini-batch that fits a GPU."""
+"""The cost of a training before it starts: memory and operations of a step, and the mini-batch that fits a GPU."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GIGA = 10**9
 _UNITS = {"": _GIGA, "GB": _GIGA, "G": _GIGA, "GIB": 2**30, "MB": 10**6, "MIB": 2**20}
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 _RESERVED, _FRAGMENTED = 0.8e9, 0.05
-"""What a GPU's own libraries take, and the share of the memory that is lost between blocks."""
+"""Bytes of a GPU that its libraries take, and the share of its memory that is lost between blocks."""
 _ADAM = 8
 """Bytes of AdamW's two moments per trained number."""
 _CASES = (2, 12)
