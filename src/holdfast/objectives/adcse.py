@@ -126,7 +126,7 @@ class AdCSE(ContrastiveObjective):
             if self.follower is None:
                 passes.append(encoder.encode(others))
             else:
-                keys = self._keys(self.follower, others)
+                keys = self._keys(others)
         equal, negatives = self.equal_texts(sentences, positives), self.negatives()
 
         def terms(cut: Cut) -> dict[str, Tensor]:
@@ -164,9 +164,10 @@ class AdCSE(ContrastiveObjective):
     def _followed_head(self) -> nn.Module:
         return self.head if self.key_head == "own" else nn.Identity()
 
-    def _keys(self, follower: MomentumEncoder, sentences: Features) -> Tensor:
+    def _keys(self, sentences: Features) -> Tensor:
         """Return the projected positives of p, (B, d), detached."""
-        keys = follower.keys(sentences)
+        assert self.follower is not None
+        keys = self.follower.keys(sentences)
         return keys if self.key_head == "own" else self.head(keys).detach()
 
     def _typed(self, sentences: Features) -> Features:
