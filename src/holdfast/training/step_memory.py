@@ -168,6 +168,9 @@ def _left_alone(objective: Objective) -> Iterator[None]:
     """Restore the objective's state, mode, mini-batches and random numbers after the block."""
     state = {name: value.clone() for name, value in objective.own_state().items()}
     size, mode, follows = objective.mini_batch_size, objective.training, objective.followed_by_trainer
+    groups = objective.length_groups
+    objective.mini_batch_size = None
+    objective.length_groups = 1  # a batch in one pass, as on a GPU
     objective.followed_by_trainer = True  # no state is updated
     objective.train()
     try:
@@ -177,3 +180,4 @@ def _left_alone(objective: Objective) -> Iterator[None]:
         objective.load_own_state(state)
         objective.train(mode)
         objective.mini_batch_size, objective.followed_by_trainer = size, follows
+        objective.length_groups = groups
