@@ -69,6 +69,11 @@ BENCHMARKS = (
         "--rounds 1 --steps 2 --batch-size 16 --student layers=1,hidden=32,vocabulary=2000",
     ),
     Benchmark("harden_step", "--model {encoder} --corpus {corpus}", "--rounds 1 --steps 2 --batch-size 8"),
+    Benchmark(
+        "grad_cache_step",
+        "--model {encoder} --corpus {corpus} --methods simcse,robustembed",
+        "--rounds 1 --batch-size 8 --mini-batch-size 4",
+    ),
     Benchmark("corpus_memory", "", "--sizes 1000,100000 --batches 1000"),
     Benchmark("first_step", "", "--sentences 10000"),
 )

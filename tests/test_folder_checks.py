@@ -186,14 +186,28 @@ def test_what_is_no_plain_file_would_be_waited_for(model: Path) -> None:
         resolve_model(str(model))
 
 
-@pytest.mark.parametrize("base", ["/home/someone/model", "../outside", "bert-base-uncased"])
+@pytest.mark.parametrize("base", ["/home/someone/model", "../outside"])
 @pytest.mark.parametrize("whole", [True, False])
-def test_an_adapter_is_refused(model: Path, base: str, whole: bool) -> None:
-    put(model / "adapter_config.json", base_model_name_or_path=base)
+def test_an_adapter_whose_base_is_not_there_is_refused(model: Path, base: str, whole: bool) -> None:
+    put(model / "adapter_config.json", base_model_name_or_path=base, peft_type="LORA")
     (model / "model.safetensors").rename(model / "adapter_model.safetensors")
     if not whole:
         (model / "config.json").unlink()
-    with pytest.raises(UserError, match=r"is an adapter \(adapter_config\.json\).*merge_and_unload"):
+    with pytest.raises(
+        UserError, match=rf"is an adapter of {base}, which cannot be read: no such model folder: {base}"
+    ):
+        resolve_model(str(model))
+
+
+def test_the_base_of_an_adapter_is_checked_like_any_model(model: Path, tmp_path: Path) -> None:
+    base = Path(shutil.copytree(model, tmp_path / "base"))
+    put(base / "config.json", auto_map={"AutoModel": "code.Model"})
+    put(model / "adapter_config.json", base_model_name_or_path=str(base), peft_type="LORA")
+    (model / "model.safetensors").rename(model / "adapter_model.safetensors")
+    with pytest.raises(UserError, match=r"which cannot be read: .* refused, the model needs its own code to run"):
+        resolve_model(str(model))
+    put(model / "adapter_config.json", base_model_name_or_path=str(base), peft_type="LORA", auto_map={"x": "y.Z"})
+    with pytest.raises(UserError, match=r"refused, the model needs its own code to run \(auto_map in adapter_config"):
         resolve_model(str(model))
 
 

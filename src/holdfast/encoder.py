@@ -27,6 +27,7 @@ from holdfast.length_groups import Group, Padding, cut_to, length_groups, paddin
 from holdfast.models import evaluating, load_sentence_transformer
 from holdfast.prompt import Prompt, freeze_pooling
 from holdfast.prompt_tokens import PROMPT_LENGTH, text_mask
+from holdfast.recomputation import modes_set, module_modes, recomputed
 from holdfast.text_prompts import PromptOptions, preprocess_texts
 
 Weakener = Tensor | tuple[Tensor, Tensor]
@@ -37,6 +38,25 @@ class Recording:
     """The input of the first layer in :meth:`Encoder.recording`, (rows, L, d), after dropout, attached to the graph."""
 
     embeddings: Tensor = field(default_factory=lambda: torch.empty(0))
+
+
+@dataclass(frozen=True, eq=False)
+class _Perturbation:
+    """The arguments of an active :meth:`Encoder.perturbed`; compared by identity."""
+
+    delta: Tensor | None
+    weakening: Sequence[Weakener] | None
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """The circumstances of a pass through the model besides its features, with which it can be made again."""
+
+    embeddings: Tensor | None
+    perturbations: tuple[_Perturbation, ...]
+    modes: list[bool]
+    prompted: bool
+    shortened: bool
 
 
 class Encoder:
@@ -56,6 +76,9 @@ class Encoder:
             prompt's [MASK]) and the layer is BERT-shaped. The result is the same up to rounding.
         template_bias: subtract the vector of the template alone from a prompt model's vectors.
         prompts: the choice of a prompt before every text, for a model that is given by its name.
+        mini_batch_size: number of rows in a pass at most. A larger batch is encoded in several passes whose activations
+            are not kept: they are computed again, with the same dropout masks and perturbations, when the gradient
+            arrives (GradCache; :mod:`holdfast.recomputation`). None: all rows, whose activations are kept.
     """
 
     def __init__(
@@ -66,6 +89,7 @@ class Encoder:
         first_token_only: bool = True,
         template_bias: bool = True,
         prompts: PromptOptions | None = None,
+        mini_batch_size: int | None = None,
     ) -> None:
         if isinstance(model, (str, Path)):
             model = load_sentence_transformer(str(model), prompts=prompts)
@@ -86,6 +110,9 @@ class Encoder:
         self._given_embeddings: Tensor | None = None
         self._recording: Recording | None = None
         self._padding: tuple[Tensor, Padding] | None = None
+        self._mini_batch_size = mini_batch_size
+        self._perturbations: list[_Perturbation] = []
+        self._muted: tuple[_Perturbation, ...] = ()
 
     @property
     def dimension(self) -> int:
@@ -121,13 +148,16 @@ class Encoder:
         text = self.text_mask(features).repeat(views, 1)  # of the first view: the others' templates are as long
         features = self._in_views(features, views)
         mask: Tensor = features["attention_mask"]
-        groups = length_groups(mask, self._length_groups, text, padding)
-        parts = []
-        with self._embedded_once(features, groups), self._shortened_last_layer(enabled=padding == "right"):
-            for group in groups:
-                self._group = group
-                parts.append(self._forward(cut_to(features, group))["sentence_embedding"])
-        self._group = None
+        in_parts = self._mini_batch_size is not None and len(mask) > self._mini_batch_size
+        groups = self._groups(mask, text, padding)
+        shortened = padding == "right"
+        with self._embedded_once(features, groups) as embeddings, self._shortened_last_layer(enabled=shortened):
+            if in_parts:
+                now = tuple(self._perturbations)
+                kept = _Pass(embeddings, now, module_modes(self.model), self._prompted, shortened)
+                parts = [self._recomputed(cut_to(features, group), group, kept) for group in groups]
+            else:
+                parts = [self._vectors(cut_to(features, group), group) for group in groups]
         order = torch.cat([group.rows for group in groups])
         vectors = torch.cat(parts)[order.argsort()]
         if self.prompt is not None and self._template_bias:
@@ -162,12 +192,13 @@ class Encoder:
                 to keep its dropout masks.
         """
 
+        this = _Perturbation(delta, weakening)
         passed = 0  # layers, by the pass that is running
 
         def at_first_layer(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
             nonlocal passed
             passed = 0
-            if self._template_alone:
+            if self._template_alone or this in self._muted:
                 return output
             if delta is not None:
                 output = added(output, self._delta_of(delta))
@@ -176,7 +207,7 @@ class Encoder:
         def after_layer(_module: nn.Module, _args: Any, output: Any) -> Any:
             nonlocal passed
             passed += 1
-            if self._template_alone or weakening is None or passed >= len(weakening):
+            if self._template_alone or this in self._muted or weakening is None or passed >= len(weakening):
                 return output
             hidden, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
             hidden = hidden * self._mask_of(weakening[passed])
@@ -188,11 +219,13 @@ class Encoder:
         handles = [self.backbone.embedding.register_forward_hook(at_first_layer)]
         for layer in self.backbone.layers[: len(weakening or [])]:
             handles.append(layer.register_forward_hook(after_layer))
+        self._perturbations.append(this)
         try:
             self._given_embeddings = before if embeddings is None else embeddings
             yield
         finally:
             self._given_embeddings = before
+            self._perturbations.remove(this)
             for handle in handles:
                 handle.remove()
 
@@ -266,6 +299,48 @@ class Encoder:
         vectors: Tensor = biases[row_view, row_length]
         return vectors
 
+    def _groups(self, mask: Tensor, text: Tensor, padding: Padding) -> list[Group]:
+        """Split the rows into groups by length, of at most a mini-batch each, also if they are padded on both sides."""
+        least = 1 if self._mini_batch_size is None else -(-len(mask) // self._mini_batch_size)
+        if padding == "mixed" and least > 1:
+            every = torch.arange(len(mask), device=mask.device)
+            return [Group(rows, slice(None), text[rows]) for rows in every.split(self._mini_batch_size or 1)]
+        return length_groups(mask, max(self._length_groups, least), text, padding, least)
+
+    def _vectors(self, features: dict[str, Any], group: Group) -> Tensor:
+        """Return the vectors of a group, (rows, d), from its part of the features."""
+        before, self._group = self._group, group
+        try:
+            vectors: Tensor = self._forward(features)["sentence_embedding"]
+        finally:
+            self._group = before
+        return vectors
+
+    def _recomputed(self, features: dict[str, Any], group: Group, kept: _Pass) -> Tensor:
+        """Return the vectors of a group, (rows, d), without its activations: a backward pass computes them again."""
+        return recomputed(lambda: self._vectors(features, group), lambda: self._as_at(kept), features["attention_mask"])
+
+    @contextlib.contextmanager
+    def _as_at(self, kept: _Pass) -> Iterator[None]:
+        """Restore modes and perturbations of an earlier pass; those that are active now have no effect inside.
+
+        Passes inside use the model itself: a data-parallel wrapper must not see a forward pass within a backward pass.
+        """
+        before = self._muted, self._prompted, self._attacking
+        self._muted = (*self._muted, *self._perturbations)
+        self._prompted, self._attacking = kept.prompted, True
+        try:
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(modes_set(self.model, kept.modes))
+                for each in kept.perturbations:
+                    stack.enter_context(self.perturbed(delta=each.delta, weakening=each.weakening))
+                if kept.embeddings is not None:
+                    stack.enter_context(self._embedded_as(kept.embeddings))
+                stack.enter_context(self._shortened_last_layer(enabled=kept.shortened))
+                yield
+        finally:
+            self._muted, self._prompted, self._attacking = before
+
     def _forward(self, features: dict[str, Any]) -> dict[str, Any]:
         if self.prompt is not None:
             self._pooled_at = self.prompt.mask_positions(features["attention_mask"].sum(dim=1))
@@ -298,14 +373,23 @@ class Encoder:
         return self._rows_of(delta) * self._group.text.unsqueeze(-1)
 
     @contextlib.contextmanager
-    def _embedded_once(self, features: Features, groups: Sequence[Group]) -> Iterator[None]:
-        """Embed all rows in one pass: each pass through the embedding has a gradient of the vocabulary's size."""
+    def _embedded_once(self, features: Features, groups: Sequence[Group]) -> Iterator[Tensor | None]:
+        """Embed all rows in one pass: each pass through the embedding has a gradient of the vocabulary's size.
+
+        Yield the embeddings (rows, L, d), or None if the only group embeds its rows itself.
+        """
         if len(groups) == 1 and self._given_embeddings is None and self._recording is None:
-            yield
+            yield None
             return
         embeddings = self.backbone.embed(features) if self._given_embeddings is None else self._given_embeddings
         if self._recording is not None:
             self._recording.embeddings = embeddings
+        with self._embedded_as(embeddings):
+            yield embeddings
+
+    @contextlib.contextmanager
+    def _embedded_as(self, embeddings: Tensor) -> Iterator[None]:
+        """Let the embedding module return the running group's rows of ``embeddings`` (rows, L, d)."""
         module: Any = self.backbone.embedding
         module.forward = lambda *_, **__: self._rows_of(embeddings)
         try:

@@ -16,6 +16,7 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.model_folder import (
+    ADAPTER_CONFIG,
     SENTENCE_TRANSFORMER,
     TRANSFORMERS,
     json_entries,
@@ -28,7 +29,7 @@ from holdfast.model_folder import (
 _READ = (
     *("config.json", "tokenizer_config.json", "special_tokens_map.json", "generation_config.json"),
     *("processor_config.json", "preprocessor_config.json", "video_preprocessor_config.json", "chat_template.json"),
-    *("config_sentence_transformers.json", "router_config.json"),
+    *("config_sentence_transformers.json", "router_config.json", ADAPTER_CONFIG),
     *("whitespacetokenizer_config.json", "phrasetokenizer_config.json"),
 )
 """JSON files that the loaders read and that can name other files, in addition to `_TRANSFORMER_SETTINGS`."""
@@ -43,8 +44,8 @@ _REFUSED_KEYS = {
     "quantization_config": "quantised weights: give the model in full precision",
     "tokenizer_name_or_path": "which names a tokeniser elsewhere: save the tokeniser beside the model",
 }
-_RECORDS = ("_name_or_path", "name_or_path", "special_tokens_map_file")
-"""Keys that record the origin of a file, which the loaders do not open."""
+_RECORDS = ("_name_or_path", "name_or_path", "special_tokens_map_file", "base_model_name_or_path")
+"""Keys that record the origin of a file, which the loaders do not open, or, for an adapter's base, after its checks."""
 _TEXTS = (
     *("vocab", "word_weights", "stop_words", "id2label", "label2id", "prompts", "chat_template"),
     *("added_tokens_decoder", "extra_special_tokens", "additional_special_tokens"),
@@ -74,13 +75,11 @@ def check_model_folder(folder: Path, spec: str) -> None:
 
     Raises:
         UserError: it is not a model; its weights are missing or a pickle; it needs its own code; one of its files names
-            a file outside or is a link to one; or it is an adapter.
+            a file outside or is a link to one.
     """
     if not folder.is_dir():
         raise UserError(f"{spec} is a file: give the folder that holds the model")
-    if (folder / "adapter_config.json").is_file():
-        _refuse_adapter(spec)
-    if not (folder / "modules.json").is_file() and not (folder / "config.json").is_file():
+    if not any((folder / name).is_file() for name in ("modules.json", "config.json", ADAPTER_CONFIG)):
         raise UserError(f"{spec} is not a model folder: it has neither modules.json nor config.json")
     check_files(folder, folder, spec)
     modules = model_modules(folder, spec)
@@ -277,18 +276,9 @@ def _parts(value: Any) -> list[Any]:
 
 def _refuse_other_weights(folder: Path, spec: str) -> None:
     """Refuse files that transformers would load instead of the weights, or in addition to them."""
-    if (folder / "adapter_config.json").is_file():
-        _refuse_adapter(spec)
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
         if _DISTRIBUTED.fullmatch(file.name):
             raise UserError(
                 f"{spec}: refused, it holds a distributed checkpoint ({file.name}), which would be loaded in place of "
                 "model.safetensors: save the model as one"
             )
-
-
-def _refuse_adapter(spec: str) -> None:
-    raise UserError(
-        f"{spec} is an adapter (adapter_config.json), whose base model lies elsewhere: merge the two with peft's "
-        "merge_and_unload() and give the folder that the merged model is saved in"
-    )

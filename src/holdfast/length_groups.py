@@ -26,7 +26,7 @@ def padding_side(mask: Tensor) -> Padding:
     return "right" if begins else "left" if ends else "mixed"
 
 
-def length_groups(mask: Tensor, count: int, text: Tensor, padding: Padding) -> list[Group]:
+def length_groups(mask: Tensor, count: int, text: Tensor, padding: Padding, least: int = 1) -> list[Group]:
     """Split the rows, shortest first, into groups of near-equal size; their number is the same in all processes.
 
     Rows that are padded on different sides are one group.
@@ -36,8 +36,10 @@ def length_groups(mask: Tensor, count: int, text: Tensor, padding: Padding) -> l
         count: number of groups.
         text: (B, L), 1 at the tokens of the text.
         padding: where the rows are padded.
+        least: number of groups if ``count`` of them would have less than two rows each, which is not worth it.
     """
-    if count <= 1 or len(mask) < 2 * count or padding == "mixed":
+    count = least if len(mask) < 2 * count else count
+    if count <= 1 or padding == "mixed":
         return [Group(torch.arange(len(mask), device=mask.device), slice(None), text)]
     lengths = mask.sum(dim=1)
     groups = []

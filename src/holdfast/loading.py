@@ -19,8 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.adapter_folder import base_folder
 from holdfast.errors import UserError, emit_notice, first_line
 from holdfast.model_folder import (
+    ADAPTER_CONFIG,
     TRANSFORMERS,
     WEIGHTS,
     Module,
@@ -167,9 +169,10 @@ def _size_limited(folder: Path, spec: str) -> Iterator[None]:
         register_module_parameter_registration_hook,
     )
 
-    is_model = (folder / "modules.json").is_file() or (folder / "config.json").is_file()  # else only a tokeniser
+    files = ("modules.json", "config.json", ADAPTER_CONFIG)
+    is_model = any((folder / name).is_file() for name in files)  # else only a tokeniser
     modules = model_modules(folder, spec) if is_model else []
-    headers = _headers(weights_files(folder, spec) if modules else [])
+    headers = _headers(_all_weights(folder, spec) if modules else [])
     for module in modules:
         _check_settings(module, headers, spec)
     tensors, numbers = _COPIES * headers.tensors + _SPARE_TENSORS, _COPIES * headers.numbers + _SPARE_NUMBERS
@@ -196,6 +199,14 @@ def _size_limited(folder: Path, spec: str) -> Iterator[None]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _all_weights(folder: Path, spec: str) -> list[Path]:
+    """Return the weights files of a model, and of the base model of an adapter."""
+    from holdfast.model_lookup import resolve_model  # which needs this module
+
+    base = base_folder(folder, spec, resolve_model)
+    return weights_files(folder, spec) + ([] if base is None else weights_files(base))
 
 
 def _headers(files: list[Path]) -> _Headers:

@@ -2,7 +2,8 @@
 
 A folder is a SentenceTransformer (``modules.json`` lists its modules, some of which have their own folders) or a
 transformer with its tokeniser. The libraries load ``model.safetensors`` of each module that has weights; for a
-transformer without it, the shards named in ``model.safetensors.index.json``. Other weights in the folder are never
+transformer without it, the shards named in ``model.safetensors.index.json``. Those of an adapter are
+``adapter_model.safetensors``, beside its base model (`holdfast.adapter_folder`). Other weights in the folder are never
 read, so they are neither accepted instead nor part of the model's identity.
 """
 
@@ -18,6 +19,7 @@ from holdfast.errors import UserError, first_line
 
 SENTENCE_TRANSFORMER = "SentenceTransformer"
 WEIGHTS, WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 TRANSFORMERS = ("Transformer", "CLIPModel", "MLMTransformer")
 """Modules around a transformer, which the transformers library loads."""
@@ -189,10 +191,11 @@ def _class_name(type_name: str, where: str, spec: str) -> str:
 def _module_weights(module: Module, root: Path, spec: str) -> list[Path]:
     if module.kind in (*_WEIGHTLESS, *ROUTERS):
         return []
-    single, index = module.folder / WEIGHTS, module.folder / WEIGHTS_INDEX
+    is_adapter = module.kind in TRANSFORMERS and (module.folder / ADAPTER_CONFIG).is_file()
+    single, index = module.folder / (ADAPTER_WEIGHTS if is_adapter else WEIGHTS), module.folder / WEIGHTS_INDEX
     if single.is_file():
         return [single]
-    if module.kind in TRANSFORMERS and index.is_file():
+    if module.kind in TRANSFORMERS and index.is_file() and not is_adapter:
         return _shards(index)
     spec = spec or str(root)
     pickles = sorted(file.name for pattern in _PICKLES for file in module.folder.glob(pattern))

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from holdfast.adapter_folder import adapter_in, base_folder
+from holdfast.adapters import require_peft
 from holdfast.errors import UserError, did_you_mean, first_line
 from holdfast.files import expanded, sha256
 from holdfast.folder_checks import check_model_folder
@@ -54,7 +56,8 @@ def resolve_model(spec: str) -> Path:
 
     Raises:
         UserError: a function is named, there is no such folder or hub model, the hub cannot be reached, the folder is
-            not a model, its only weights are pickles, it needs its own code to run, the installed package's weights are
+            not a model, its only weights are pickles, it needs its own code to run, it is an adapter whose base is not
+            at hand or is refused, the installed package's weights are
             not the known ones, or this copy of holdfast has no bundled model.
     """
     if spec.startswith(CALL):
@@ -71,6 +74,9 @@ def resolve_model(spec: str) -> Path:
             raise UserError(f"no such model folder: {spec}{_nearest_sibling(folder)}")
         folder = _download(spec)
     check_model_folder(folder, spec)
+    if adapter_in(folder) is not None:
+        require_peft(f"{spec} is an adapter, which")
+        base_folder(folder, spec, resolve_model)
     return folder
 
 
@@ -105,7 +111,8 @@ def model_identity(path: Path) -> dict[str, Any]:
     Returns:
         ``model_sha256``: the SHA-256 of the weights file that is loaded; for several files, the SHA-256 of the lines
         ``"<sha256>  <relative path>\\n"`` of all of them, sorted by path; for a model without weights, such as a bag of
-        words, the same over all its files. ``model_files``: SHA-256 by relative path, of the weights and of every JSON,
+        words, the same over all its files; for an adapter, over its weights and a line ``"<sha256>  base"`` with the
+        identity of its base. ``model_files``: SHA-256 by relative path, of the weights and of every JSON,
         text and SentencePiece file of the model. Weights that are not loaded, and other files in the same folder
         (checkpoints, records, results, notes), are in neither.
     """
@@ -117,7 +124,9 @@ def model_identity(path: Path) -> dict[str, Any]:
     names = weights | {file.relative_to(path).as_posix(): file for file in found if file.is_file()}
     files = {name: sha256(names[name]) for name in sorted(names)}
     hashed = {name: files[name] for name in sorted(weights or names)}
-    if len(weights) == 1:
+    if adapter_in(path) is not None and (base := base_folder(path, str(path), resolve_model)) is not None:
+        hashed["base"] = model_identity(base)["model_sha256"]
+    if len(hashed) == 1:
         (identity,) = hashed.values()
     else:
         lines = "".join(f"{digest}  {name}\n" for name, digest in hashed.items())

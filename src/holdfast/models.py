@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.adapter_folder import adapter_in
+from holdfast.adapters import merge_adapters, refuse_unfilled
 from holdfast.errors import UserError, did_you_mean
 from holdfast.input_limits import settle_limits
 from holdfast.loading import LoadFindings, loading, warn_unused_weights
@@ -36,7 +38,8 @@ def load_sentence_transformer(
     An existing SentenceTransformer keeps its own modules. A raw language model gets a pooling layer on top; the default
     is the [CLS] vector, as in the papers, not the mean as in ``SentenceTransformer(folder)``; without [CLS] the mean,
     and the last token of a causal model, the only one that sees the whole text. With ``"prompt"`` its tokeniser also
-    puts each sentence into a template (see :mod:`holdfast.prompt`).
+    puts each sentence into a template (see :mod:`holdfast.prompt`). The weights of an adapter are merged into those of
+    its base model.
 
     Args:
         spec: as for `resolve_model`.
@@ -71,6 +74,9 @@ def load_sentence_transformer(
             model = _load_existing(folder)
         else:
             model = _load_raw(model_modules(folder, spec)[0].folder, pooling, spec)
+    if (adapter := adapter_in(folder)) is not None:
+        refuse_unfilled(model, adapter, spec)
+        merge_adapters(model)
     _settle_unfilled_weights(model, reading, spec)
     _refuse_missing_vocabulary(model, spec)
     _notify_alternatives(model, reading, spec, pooling=pooling, own_modules=own_modules, sides_only=sides_only)

@@ -1,6 +1,7 @@
 """Two processes equal one: the same gradients on the joined batch, the same weights and state after every step.
 
-So they do where each holds half of the weights, of the gradients and of the optimiser's state.
+So they do where each holds half of the weights, of the gradients and of the optimiser's state, and where each encodes
+its half of a batch in mini-batches.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ def kept(
     write_corpus: Callable[[Path], Path],
     warm: WarmPython,
 ) -> dict[str, dict[str, Any]]:
-    """What one process kept of every method, what two did, and what two with sharded weights did."""
+    """What one process kept of every method, what two did, and what two with sharded weights or mini-batches did."""
     folder = tmp_path_factory.mktemp("processes")
     corpus = write_corpus(folder / "corpus.txt")
     # Each sentence three times: equal ones meet in a batch, in the same process or in two, and in a queue.
     corpus.write_text("".join(corpus.read_text(encoding="utf-8").splitlines(keepends=True)[:20] * 3), encoding="utf-8")
     given = [str(make_masked_lm(folder / "tiny")), str(corpus), str(folder)]
     runs = {}
-    for processes, way in ((1, "whole"), (2, "whole"), (2, "sharded")):
+    for processes, way in ((1, "whole"), (2, "whole"), (2, "sharded"), (2, "mini-batches")):
         finished = warm.run(SCRIPT, *given, way, *METHODS, processes=processes)
         assert finished.returncode == 0, finished.stderr
         runs[f"{processes} {way}"] = torch.load(folder / f"kept-{processes}-{way}.pt", weights_only=True)
@@ -41,7 +42,7 @@ def kept(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["2 whole", "2 sharded"])
+@pytest.mark.parametrize("way", ["2 whole", "2 sharded", "2 mini-batches"])
 @pytest.mark.parametrize("method", METHODS)
 def test_two_processes_equal_one(method: str, way: str, kept: dict[str, dict[str, Any]]) -> None:
     one, two = kept["1 whole"][method], kept[way][method]

@@ -1,6 +1,7 @@
 """Run by test_distributed.py, alone or under torchrun: a few exact steps of each method, whose gradients are kept.
 
-Usage: two_processes.py MODEL CORPUS OUTPUT WAY METHOD..., where WAY is "whole", or "sharded" for sharded weights.
+Usage: two_processes.py MODEL CORPUS OUTPUT WAY METHOD..., where WAY is "whole", "sharded" for sharded
+weights, or "mini-batches" for passes of at most three rows.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Keep(TrainerCallback):
                 raise SystemExit(f"{name} differs between the processes at step {state.global_step}")
 
 
-def train(method: str, path: str, sentences: list[str], output: str, shard: bool) -> dict[str, Any]:
+def train(method: str, path: str, sentences: list[str], output: str, way: str) -> dict[str, Any]:
     """The gradients of each step, and the objective's state at the end."""
     arguments = SentenceTransformerTrainingArguments(
         output_dir=output + "/trainer",
@@ -82,6 +83,8 @@ def train(method: str, path: str, sentences: list[str], output: str, shard: bool
             module.p = 0.0
     freeze_unused(Encoder(model), model.preprocess(sentences[:2]))
     objective = exact_objective(method, model)
+    if way == "mini-batches":
+        objective.use_mini_batches(3)
     keep = Keep(objective)
     trainer = HoldfastTrainer(
         model=model,
@@ -89,7 +92,7 @@ def train(method: str, path: str, sentences: list[str], output: str, shard: bool
         train_dataset=Dataset.from_dict({"sentence": sentences}),
         loss=objective,
         callbacks=[keep],
-        shard=shard,
+        shard=way == "sharded",
     )
     trainer.train()
     weights = {f"model.{name}": value.clone() for name, value in trainer.plain_model().state_dict().items()}
@@ -99,7 +102,7 @@ def train(method: str, path: str, sentences: list[str], output: str, shard: bool
 def main() -> None:
     path, corpus, output, way, *methods = sys.argv[1:]
     sentences = Path(corpus).read_text(encoding="utf-8").split("\n")[:-1]
-    kept = {method: train(method, path, sentences, output, way == "sharded") for method in methods}
+    kept = {method: train(method, path, sentences, output, way) for method in methods}
     world = dist.get_world_size() if dist.is_initialized() else 1
     if world == 1 or dist.get_rank() == 0:
         torch.save(kept, output + f"/kept-{world}-{way}.pt")

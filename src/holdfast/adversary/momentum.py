@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from holdfast.adapters import has_adapters
 from holdfast.backbone import Features
 from holdfast.encoder import Encoder, unwrap
 
@@ -22,6 +23,9 @@ class MomentumEncoder(nn.Module):
         model: the ``SentenceTransformer`` to copy, which may be wrapped.
         head: the head to copy, (rows, d) → (rows, d'); ``nn.Identity()`` for no head.
         momentum: m in [0, 1].
+
+    Attributes:
+        mini_batch_size: rows per pass at most; None: all.
     """
 
     def __init__(self, model: nn.Module, head: nn.Module, *, momentum: float) -> None:
@@ -29,6 +33,7 @@ class MomentumEncoder(nn.Module):
         if not 0.0 <= momentum <= 1.0:
             raise ValueError(f"momentum must lie in [0, 1], got {momentum}")
         self.momentum = momentum
+        self.mini_batch_size: int | None = None
         # Not named "model": sentence-transformers' trainer replaces every attribute of that name by its model.
         self.followed_model = copy.deepcopy(unwrap(model)).requires_grad_(False)
         self.followed_head = copy.deepcopy(head).requires_grad_(False)
@@ -46,14 +51,22 @@ class MomentumEncoder(nn.Module):
     @torch.no_grad()
     def keys(self, features: Features) -> Tensor:
         """Return the projected vectors of the rows, (B, d'), detached."""
-        keys: Tensor = self.followed_head(Encoder(self.followed_model).encode(features))
+        keys: Tensor = self.followed_head(self._encoder().encode(features))
         return keys
+
+    def _encoder(self) -> Encoder:
+        return Encoder(self.followed_model, mini_batch_size=self.mini_batch_size)
 
     def randomise(self) -> None:
         """Replace the backbone's weights by random ones; the head stays.
 
         They are drawn by the backbone's own initialisation from the global random state.
+
+        Raises:
+            ValueError: the encoder has adapters, and only these follow it.
         """
+        if has_adapters(self.followed_model):
+            raise ValueError("a copy of an encoder with adapters does not start from random weights")
         backbone: Any = Encoder(self.followed_model).backbone.model
         fresh = type(backbone)(copy.deepcopy(backbone.config))
         backbone.load_state_dict(fresh.state_dict())

@@ -31,6 +31,9 @@ def train(settings: TrainConfig, call: Call) -> None:
         result = training_run.train(settings, resume=call.resume, console=call.progress, command=call.command)
     if not result:  # not the first of several processes, which prints for all
         return
+    if "plan" in result:
+        call.finish(result, None, lambda: None)  # its lines are printed
+        return
     scores = sts_table(result["results"]) if result["results"] else None
     duplicates = duplicates_after(result.get("duplicates", {}), result["protocol"]["options"])
     load = f'Load it with: SentenceTransformer("{settings.output}")'

@@ -63,7 +63,7 @@ _ENCODER_OWN = ("method", "model", "corpus", "from", "back_translated")
 _NOT_BASELINE = ("name", "model", "vectors", "corpus", "output", "data", "seed", *_PROMPTS)
 _NOT_ENCODER = (
     *("method", "model", "corpus", "output", "data", "seed", "report_to", "report_sts", "save_steps"),
-    *("keep_checkpoints", *_PROMPTS),
+    *("keep_checkpoints", "plan", "plan_memory", *_PROMPTS),
 )
 _NOT_CLASSIFIER = ("model", "output", "data", "seed", "save_steps", "adversarial_texts", "label_map", *_PROMPTS)
 _NOT_ATTACK = (
@@ -303,8 +303,9 @@ class Planner:
         settings = {
             name: value for name, value in vars(config).items() if name not in _NOT_ENCODER and name != "method"
         }
-        if settings["positive_column"] is None:
-            del settings["positive_column"]  # keeps the keys from before this setting existed
+        for name in ("positive_column", "mini_batch_size", "lora", "matryoshka"):
+            if settings[name] is None:
+                del settings[name]  # keeps the keys from before this setting existed
         # The options contain all that a preset sets, so its name does not change the work.
         settings |= {"preset": None, "method": method, "seed": seed, "corpus": self.identity.corpus(corpus)}
         settings["precision"] = self._precision(config.precision)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from holdfast.adapters import Lora
+from holdfast.errors import UserError
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
 from holdfast.text_prompts import RolePromptOptions
@@ -56,6 +58,9 @@ class HardenSettings(RolePromptOptions):
         column: Column of the corpus that holds the sentences.
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
         pooling: cls, mean, max, lasttoken or prompt, for a raw language model.
+        lora: Train adapters alone, as for `holdfast train`; with save=adapter no misspellings are added to the
+            vocabulary, which is that of the base model.
+        matryoshka: Numbers of dimensions to which vectors will be shortened, as for `holdfast train`.
         epochs: Passes over the corpus; None: 1, of at most 500 steps.
         max_steps: Optimiser steps, in place of --epochs.
         batch_size: Sentences per step; None: 64.
@@ -92,6 +97,8 @@ class HardenSettings(RolePromptOptions):
     column: str | None = None
     data: Folder | None = None
     pooling: str | None = None
+    lora: Annotated[str | None, Spelling(metavar="r=N,...")] = None
+    matryoshka: Annotated[str | None, Spelling(metavar="N,...")] = None
     epochs: float | None = None
     max_steps: int | None = None
     batch_size: int | None = None
@@ -192,11 +199,22 @@ class HardenSettings(RolePromptOptions):
             data=self.data,
             seed=self.seed,
             choose=choose,
-            typo_vocabulary=self.typo_vocabulary,
+            typo_vocabulary=self._typo_vocabulary(),
         )
         # `choose` is called after the texts were read.
         spelling = CorpusSpelling(texts.all_texts) if self.spelling else None
         return texts, spelling
+
+    def _typo_vocabulary(self) -> int | None:
+        """Return the wanted number of new entries; an adapter alone cannot have any."""
+        lora = None if self.lora is None else Lora.parse(self.lora)
+        if lora is None or lora.save == "merged":
+            return self.typo_vocabulary
+        if self.typo_vocabulary:
+            raise UserError(
+                "--typo-vocabulary: an adapter is saved without a vocabulary of its own: use --lora save=merged"
+            )
+        return 0
 
     def training(self) -> TrainConfig:
         """Return the configuration of the training."""
@@ -209,7 +227,7 @@ class HardenSettings(RolePromptOptions):
             options["synonyms"] = ",".join(map(str, found))
         same = (
             *("model", "corpus", "output", "column", "data", "pooling", "epochs", "max_steps", "batch_size"),
-            *("learning_rate", "max_length", "seed", "precision", "save_steps", "vectors"),
+            *("learning_rate", "max_length", "seed", "precision", "save_steps", "vectors", "lora", "matryoshka"),
         )
         return TrainConfig(
             METHOD,

@@ -152,11 +152,12 @@ class ADCL(Objective):
         counts, texts = self.equal_in_queue(self.queue, sentences, given)
         with self._modes(encoder):
             queries, keys = self._queries_and_keys(encoder, sentences, given, counts)
-            z = self.head(encoder.encode(queries))
+            h = encoder.encode(queries)
         if self.is_training_pass:
             self._pending.append((keys, texts))
         self.diagnostics["queue_filled"] = self.queue.share
-        return {"contrastive": self.compute_loss(z, keys, counts)}
+        # The keys are whole, like those in the queue: a shortened query learns to find the key of its whole vector.
+        return self.at_each_dimension(lambda cut: {"contrastive": self.compute_loss(self.head(cut(h)), keys, counts)})
 
     def compute_loss(self, z: Tensor, keys: Tensor, counts: Tensor | None = None) -> Tensor:
         """Compute eq. 1 for queries z and their own keys, both (B, c), with the current queue as negatives.
@@ -172,6 +173,10 @@ class ADCL(Objective):
             in_batch_negatives=False,
             similarity="cosine" if self.normalize else "dot",
         )
+
+    def helper_models(self) -> Sequence[nn.Module]:
+        """Return the masked language model that proposes candidates."""
+        return () if self.attack is None else (self._masked_lm.model,)
 
     def follow(self) -> None:
         """Make the momentum step, and enqueue the keys of the batches since the last one."""

@@ -16,6 +16,7 @@ from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.contrastive_objective import ContrastiveObjective
+from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import HeadKind
 
 KeyHead = Literal["own", "shared"]
@@ -120,13 +121,25 @@ class AdCSE(ContrastiveObjective):
         """Run one pass of q and one of p; return ``{"contrastive": scalar}``."""
         self.catch_up()
         sentences, positives = self.columns(map(self._typed, sentence_features))
+        encoder, keys = self.encoder, None
         if self.follower is None and positives is None:
-            z, z_positive = self.head(self.encoder.encode(sentences, views=2)).chunk(2)
+            passes = [encoder.encode(sentences, views=2)]
         else:
-            z = self.head(self.encoder.encode(sentences))
-            z_positive = self._keys(sentences if positives is None else positives)
-        equal = self.equal_texts(sentences, positives)
-        return {"contrastive": self.compute_loss(z, z_positive, self.negatives(), equal)}
+            passes = [encoder.encode(sentences)]
+            others = sentences if positives is None else positives
+            if self.follower is None:
+                passes.append(encoder.encode(others))
+            else:
+                keys = self._keys(others)
+        equal, negatives = self.equal_texts(sentences, positives), self.negatives()
+
+        def terms(cut: Cut) -> dict[str, Tensor]:
+            z = torch.cat([self.head(cut(h)) for h in passes])
+            # Keys of p stay whole: a shortened query learns to find the key of its whole vector.
+            z, z_positive = (z, keys) if keys is not None else z.chunk(2)
+            return {"contrastive": self.compute_loss(z, z_positive, negatives, equal)}
+
+        return self.at_each_dimension(terms)
 
     def compute_loss(self, z: Tensor, z_positive: Tensor, negatives: Tensor, equal: Tensor | None = None) -> Tensor:
         """Compute eq. 5 from projected vectors of sentences and their positives, both (B, d), and negatives (M, d).
@@ -156,10 +169,8 @@ class AdCSE(ContrastiveObjective):
         return self.head if self.key_head == "own" else nn.Identity()
 
     def _keys(self, sentences: Features) -> Tensor:
-        """Return the projected positives, (B, d); detached if p computes them."""
-        if self.follower is None:
-            tied: Tensor = self.head(self.encoder.encode(sentences))
-            return tied
+        """Return the projected positives of p, (B, d), detached."""
+        assert self.follower is not None
         keys = self.follower.keys(sentences)
         return keys if self.key_head == "own" else self.head(keys).detach()
 

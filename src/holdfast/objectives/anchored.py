@@ -27,6 +27,7 @@ from holdfast.errors import UserError
 from holdfast.files import expanded, paths_in
 from holdfast.models import evaluating
 from holdfast.objectives.contrastive import full_precision
+from holdfast.objectives.dimensions import Cut, whole
 from holdfast.objectives.objective import Objective
 from holdfast.objectives.option_checks import check_not_negative, check_words
 from holdfast.precision import resolve
@@ -180,7 +181,7 @@ class Anchored(Objective):
         if self.noise == self.adversarial == 0.0:  # the clean term alone begins, and stays, at its minimum
             raise UserError("anchored: one of noise and adversarial must be more than 0, except in a distillation")
         with torch.no_grad(), evaluating(self.original):
-            return Encoder(self.original).encode(sentences)
+            return self.encoder_of(self.original).encode(sentences)
 
     def follow(self) -> None:
         """Count the optimiser step, so that the next one draws other changes."""
@@ -254,7 +255,10 @@ class Anchored(Objective):
             x = encoder.embed(sentences) if x is None else x
             delta = self.attack(encoder, sentences, x.detach(), anchors)
             with encoder.perturbed(embeddings=x, delta=delta):
-                terms["adversarial"] = self.adversarial * distance(encoder.encode(sentences), anchors)
+                vectors = encoder.encode(sentences)
+            terms |= self.at_each_dimension(
+                lambda cut: {"adversarial": self.adversarial * distance(cut(vectors), cut(anchors))}
+            )
         return terms
 
     def _one_form(self, encoder: Encoder, sentences: Features, anchors: Tensor) -> dict[str, Tensor]:
@@ -265,45 +269,59 @@ class Anchored(Objective):
         if self.noise:
             sentences, is_changed = self.changed(encoder, sentences, anchors)
         vectors = encoder.encode(sentences)
-        apart = distances(vectors, anchors)
-        terms = {}
-        if self.clean:
-            terms["anchor"] = self.clean * (apart * ~is_changed).mean()
-        if self.noise:
-            terms["noise"] = self.noise * (apart * is_changed).mean()
-        if self.relations:
-            terms["relations"] = self.relations * self.divergence(vectors, anchors)
-        return terms
+
+        def terms(cut: Cut) -> dict[str, Tensor]:
+            apart, found = distances(cut(vectors), cut(anchors)), {}
+            if self.clean:
+                found["anchor"] = self.clean * (apart * ~is_changed).mean()
+            if self.noise:
+                found["noise"] = self.noise * (apart * is_changed).mean()
+            if self.relations:
+                found["relations"] = self.relations * self.divergence(vectors, anchors, cut)
+            return found
+
+        return self.at_each_dimension(terms)
 
     def _both_forms(
         self, encoder: Encoder, sentences: Features, anchors: Tensor
     ) -> tuple[dict[str, Tensor], Tensor | None]:
         """Return the terms of a pass over the clean and one over the changed sentences, and the clean embeddings."""
-        terms, passes, x = {}, [], None
+        clean, changed, x = None, None, None
         if self.clean or self.adversarial:
             with encoder.recording() as recording:
                 vectors = encoder.encode(sentences)
             x = recording.embeddings
-            if self.clean:
-                terms["anchor"] = self.clean * distance(vectors, anchors)
-                passes.append(vectors)
+            clean = vectors if self.clean else None
         if self.noise:
             features, _ = self.changed(encoder, sentences, anchors)
-            vectors = encoder.encode(features)
-            terms["noise"] = self.noise * distance(vectors, anchors)
-            passes.append(vectors)
-        if self.relations and passes:
-            both = torch.stack([self.divergence(vectors, anchors) for vectors in passes])
-            terms["relations"] = self.relations * both.mean()
-        return terms, x
+            changed = encoder.encode(features)
+        passes = [vectors for vectors in (clean, changed) if vectors is not None]
 
-    def divergence(self, vectors: Tensor, anchors: Tensor) -> Tensor:
-        """Return the mean KL divergence, a scalar, of the relations of vectors (B, d) from those of their anchors."""
+        def terms(cut: Cut) -> dict[str, Tensor]:
+            found = {}
+            if clean is not None:
+                found["anchor"] = self.clean * distance(cut(clean), cut(anchors))
+            if changed is not None:
+                found["noise"] = self.noise * distance(cut(changed), cut(anchors))
+            if self.relations and passes:
+                both = torch.stack([self.divergence(vectors, anchors, cut) for vectors in passes])
+                found["relations"] = self.relations * both.mean()
+            return found
+
+        return self.at_each_dimension(terms), x
+
+    def divergence(self, vectors: Tensor, anchors: Tensor, cut: Cut = whole) -> Tensor:
+        """Return the mean KL divergence, a scalar, of the relations of vectors (B, d) from those of their anchors.
+
+        Shortened vectors are to have the relations of the whole anchors, in a bank shortened like them.
+        """
         bank = F.normalize(gather_keys(anchors.detach())[0], dim=1) if self.bank is None else self.bank
-        return relations_divergence(vectors, anchors, bank, self.temperature)
+        return relations_divergence(cut(vectors), anchors, bank, self.temperature, cut(bank))
 
 
-def relations_divergence(vectors: Tensor, anchors: Tensor, bank: Tensor, temperature: float) -> Tensor:
+def relations_divergence(
+    vectors: Tensor, anchors: Tensor, bank: Tensor, temperature: float, searched: Tensor | None = None
+) -> Tensor:
     """Return the mean over rows of KL(softmax(cos(anchor, bank)/τ) ‖ softmax(cos(vector, bank)/τ)), a scalar.
 
     Args:
@@ -311,11 +329,13 @@ def relations_divergence(vectors: Tensor, anchors: Tensor, bank: Tensor, tempera
         anchors: (B, d) vectors to learn from.
         bank: (N, d) unit vectors. Those that (nearly) equal a row's anchor are left out of the row: the text itself.
         temperature: τ.
+        searched: (N, d) unit vectors of the same texts, with which the vectors are compared; None: the bank.
     """
     with full_precision(vectors):
         kind = torch.promote_types(vectors.dtype, torch.float32)
         vectors, anchors, bank = vectors.to(kind), anchors.to(kind), bank.to(kind)
-        wanted, found = (F.normalize(each, dim=1) @ bank.T for each in (anchors, vectors))
+        searched = bank if searched is None else searched.to(kind)
+        wanted, found = F.normalize(anchors, dim=1) @ bank.T, F.normalize(vectors, dim=1) @ searched.T
         itself = wanted > _SAME_TEXT
         log_p, log_q = (
             F.log_softmax((each / temperature).masked_fill(itself, torch.finfo(kind).min), dim=1)

@@ -22,6 +22,7 @@ from holdfast.encoder import Encoder, Weakener
 from holdfast.errors import UserError
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.contrastive_objective import ContrastiveObjective
+from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import AnyHeadKind, Statistics
 from holdfast.objectives.option_checks import check_words
 
@@ -39,6 +40,14 @@ class NegativeMasks(NamedTuple):
 
     equal: Tensor | None
     queue: Tensor | None
+
+
+class _Projected(NamedTuple):
+    """Projected vectors z and their keys, both (B, d), and the statistics of z's view."""
+
+    z: Tensor
+    keys: Tensor
+    statistics: Statistics
 
 
 class Combined(ContrastiveObjective):
@@ -157,16 +166,27 @@ class Combined(ContrastiveObjective):
         masks = self._weakened(encoder, sentences, x.detach(), keys, masked)
         with encoder.perturbed(embeddings=x, weakening=masks):
             h = encoder.encode(sentences, views=views)
-        z, (statistics, *_) = self.head.with_statistics(h, views=views)
+        if keys is not None and self.is_training_pass and texts is not None:
+            self._pending.append((keys, texts))
+        h_adversarial = self._adversarial_vectors(encoder, sentences, x, h, keys, masked)
+
+        def terms(cut: Cut) -> dict[str, Tensor]:
+            projected = self._projected(cut(h), keys)
+            found = self._contrastive(projected, None if h_adversarial is None else cut(h_adversarial), masked)
+            if self.regularisation:
+                found["regulariser"] = self._regulariser(
+                    encoder, cut(h)[: len(projected.z)], projected.z.detach(), projected.statistics
+                )
+            return found
+
+        return self.at_each_dimension(terms)
+
+    def _projected(self, h: Tensor, keys: Tensor | None) -> _Projected:
+        """Project sentence vectors h (views·B, d); without momentum keys those of the second view are the keys."""
+        z, (statistics, *_) = self.head.with_statistics(h, views=1 if keys is not None else 2)
         if keys is None:
             z, keys = z.chunk(2)
-        elif self.is_training_pass and texts is not None:
-            self._pending.append((keys, texts))
-        size = len(z)
-        terms = self._contrastive(encoder, sentences, x[:size], z, keys, statistics, masked)
-        if self.regularisation:
-            terms["regulariser"] = self._regulariser(encoder, h[:size], z.detach(), statistics)
-        return terms
+        return _Projected(z, keys, statistics)
 
     def follow(self) -> None:
         """Make an ascent step of the negatives, update the momentum encoder, and enqueue the last keys."""
@@ -246,35 +266,41 @@ class Combined(ContrastiveObjective):
         self.diagnostics["weakening_loss_rise"] = losses[-1] - losses[0]
         return self.weakening.masks(keep).pairs()
 
-    def _contrastive(
-        self,
-        encoder: Encoder,
-        sentences: Features,
-        x: Tensor,
-        z: Tensor,
-        keys: Tensor,
-        statistics: Statistics,
-        masked: NegativeMasks,
-    ) -> dict[str, Tensor]:
-        """Return the contrastive terms, with RobustEmbed's second positive if it is on."""
+    def _adversarial_vectors(
+        self, encoder: Encoder, sentences: Features, x: Tensor, h: Tensor, keys: Tensor | None, masked: NegativeMasks
+    ) -> Tensor | None:
+        """Return the sentence vectors (B, d) of RobustEmbed's second positive x + δ; None: it is off.
+
+        ``x`` are the embeddings and ``h`` the sentence vectors, both of all views.
+        """
         if self.ascent is None:
-            return {"contrastive": self.contrast(z, [keys], masked)}
+            return None
+        with torch.no_grad(), self.head.unmoved():
+            projected = self._projected(h, keys)
+        x = x[: len(projected.z)]
         mask = encoder.text_mask(sentences).to(x.dtype)
 
         def perturbed(embeddings: Tensor, delta: Tensor) -> Tensor:
             with encoder.perturbed(embeddings=embeddings, delta=delta):
-                vectors: Tensor = self.head(encoder.encode(sentences), statistics=statistics)
-            return vectors
+                return encoder.encode(sentences)
+
+        def loss(delta: Tensor) -> Tensor:
+            z = self.head(perturbed(x.detach(), delta), statistics=projected.statistics)
+            return self.contrast(z, [projected.keys.detach()], masked)
 
         with encoder.attack_mode():
-            fixed = keys.detach()
-            delta, losses = self.ascent.climb(
-                self.initial_noise(x),
-                mask,
-                lambda at: self.contrast(perturbed(x.detach(), at), [fixed], masked),
-            )
+            delta, losses = self.ascent.climb(self.initial_noise(x), mask, loss)
         self.diagnostics["attack_loss_rise"] = losses[-1] - losses[0]
-        z_adversarial = perturbed(x, delta)
+        return perturbed(x, delta)
+
+    def _contrastive(
+        self, projected: _Projected, h_adversarial: Tensor | None, masked: NegativeMasks
+    ) -> dict[str, Tensor]:
+        """Return the contrastive terms, with RobustEmbed's second positive if there is one."""
+        z, keys, statistics = projected
+        if h_adversarial is None:
+            return {"contrastive": self.contrast(z, [keys], masked)}
+        z_adversarial = self.head(h_adversarial, statistics=statistics)
         return {
             "contrastive": self.contrast(z, [keys, z_adversarial], masked),
             "adversarial": self.gamma * self.contrast(z_adversarial, [keys], masked),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -27,6 +27,7 @@ from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.contrastive import cosine_matrix, full_precision, without_equal
 from holdfast.objectives.contrastive_objective import ContrastiveObjective
+from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import HeadKind
 from holdfast.objectives.option_checks import check_positive, check_words
 
@@ -122,11 +123,11 @@ class ConSERT(ContrastiveObjective):
         encoder, equal = self.encoder, self.equal_texts(sentences)
         with contextlib.nullcontext() if self.encoder_dropout else evaluating(encoder.model):
             if "adversarial" in self.views:
-                return {"contrastive": self._with_adversarial_view(encoder, sentences, equal)}
+                return self._with_adversarial_view(encoder, sentences, equal)
             first, second = (self._augmented(encoder, sentences, view) for view in (0, 1))
             keep = _joined_masks(first[1], second[1])
-            z, z_positive = self._encode(encoder, joined_rows(first[0], second[0]), keep).chunk(2)
-        return {"contrastive": self.compute_loss(z, z_positive, equal)}
+            h = self._encode(encoder, joined_rows(first[0], second[0]), keep)
+        return self._contrasted([h], equal)
 
     def compute_loss(self, z: Tensor, z_positive: Tensor, equal: Tensor | None = None) -> Tensor:
         """Return NT-Xent of projected vectors of both views, each (B, d) (eq. 1); ``equal`` is from `equal_texts`."""
@@ -163,18 +164,29 @@ class ConSERT(ContrastiveObjective):
 
     def _encode(self, encoder: Encoder, features: Features, keep: Tensor | None) -> Tensor:
         with encoder.perturbed(weakening=None if keep is None else [keep]):
-            vectors: Tensor = self.head(encoder.encode(features))
-        return vectors
+            return encoder.encode(features)
 
-    def _with_adversarial_view(self, encoder: Encoder, sentences: Features, equal: Tensor | None) -> Tensor:
-        z_other = self._encode(encoder, *self._augmented(encoder, sentences, 1 - self.views.index("adversarial")))
+    def _contrasted(self, passes: Sequence[Tensor], equal: Tensor | None) -> dict[str, Tensor]:
+        """Return the loss of the sentence vectors of both views, (2B, d) in one or two passes."""
+
+        def terms(cut: Cut) -> dict[str, Tensor]:
+            z, z_positive = torch.cat([self.head(cut(h)) for h in passes]).chunk(2)
+            return {"contrastive": self.compute_loss(z, z_positive, equal)}
+
+        return self.at_each_dimension(terms)
+
+    def _with_adversarial_view(self, encoder: Encoder, sentences: Features, equal: Tensor | None) -> dict[str, Tensor]:
+        h_other = self._encode(encoder, *self._augmented(encoder, sentences, 1 - self.views.index("adversarial")))
         x = encoder.embed(sentences)
-        delta, unperturbed = self.attack(encoder, sentences, x.detach(), z_other.detach(), equal)
+        with torch.no_grad():
+            z_other = self.head(h_other)
+        delta, unperturbed = self.attack(encoder, sentences, x.detach(), z_other, equal)
         with encoder.perturbed(embeddings=x, delta=delta):
-            z_adversarial = self.head(encoder.encode(sentences))
-        loss = self.compute_loss(z_adversarial, z_other, equal)  # symmetric in both views
-        self.diagnostics["attack_loss_rise"] = loss.detach() - unperturbed
-        return loss
+            h_adversarial = encoder.encode(sentences)
+        found = self._contrasted([h_adversarial, h_other], equal)  # symmetric in both views
+        if not self.dimensions:
+            self.diagnostics["attack_loss_rise"] = found["contrastive"].detach() - unperturbed
+        return found
 
     def attack(
         self, encoder: Encoder, sentences: Features, x: Tensor, z_other: Tensor, equal: Tensor | None = None

@@ -81,10 +81,13 @@ class ContrastiveTension(Objective):
         self.catch_up()
         sentences, _ = self.columns(sentence_features)
         first = self._vectors(self.encoder, sentences)
-        second = self._vectors(Encoder(self.second_encoder), sentences)
+        second = self._vectors(self.encoder_of(self.second_encoder), sentences)
         keys, offset = gather_keys(second)
         equal = self.equal_texts(sentences)
-        return {"tension": self.compute_loss(first, keys, self.draw_shifts(len(keys)), offset, equal)}
+        shifts = self.draw_shifts(len(keys))
+        return self.at_each_dimension(
+            lambda cut: {"tension": self.compute_loss(cut(first), cut(keys), shifts, offset, equal)}
+        )
 
     def compute_loss(
         self, first: Tensor, second: Tensor, shifts: Tensor, offset: int = 0, equal: Tensor | None = None

@@ -16,6 +16,7 @@ from holdfast.backbone import Features
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.objectives.contrastive_objective import ContrastiveObjective
+from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import HeadKind
 from holdfast.objectives.option_checks import check_words
 
@@ -124,15 +125,25 @@ class L2PCSR(ContrastiveObjective):
         self.diagnostics = {}
         encoder, equal = self.encoder, self.equal_texts(sentences)
         if self.noise == "mask" and not (self.token_mask or self.feature_mask):
-            z, z_positive = self.head(encoder.encode(sentences, views=2)).chunk(2)
-            return {"contrastive": self.compute_loss(z, z_positive, equal)}
+            return self._contrasted(encoder.encode(sentences, views=2), equal)
         sentences, x = self._embedded(encoder, sentences)
         learn = self._learn_masks if self.noise == "mask" else self._learn_noise
         perturbation, losses = learn(encoder, sentences, x.detach(), equal)
-        loss = self._perturbed_loss(encoder, sentences, x, perturbation, equal)
-        if losses:
-            self.diagnostics["attack_loss_rise"] = loss.detach() - losses[0]
-        return {"contrastive": loss}
+        with encoder.perturbed(embeddings=x, **perturbation):
+            h = encoder.encode(sentences, views=2)
+        found = self._contrasted(h, equal)
+        if losses and not self.dimensions:
+            self.diagnostics["attack_loss_rise"] = found["contrastive"].detach() - losses[0]
+        return found
+
+    def _contrasted(self, h: Tensor, equal: Tensor | None) -> dict[str, Tensor]:
+        """Return the loss of the sentence vectors of both views, (2B, d)."""
+
+        def terms(cut: Cut) -> dict[str, Tensor]:
+            z, z_positive = self.head(cut(h)).chunk(2)
+            return {"contrastive": self.compute_loss(z, z_positive, equal)}
+
+        return self.at_each_dimension(terms)
 
     def compute_loss(self, z: Tensor, z_positive: Tensor, equal: Tensor | None = None) -> Tensor:
         """Return the InfoNCE of the projected vectors of both views, each (B, d), for the attack and the training.

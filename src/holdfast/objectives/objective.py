@@ -7,13 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
+from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
+from holdfast.adapters import has_adapters, is_adapter_weight
 from holdfast.adversary.equal_texts import Duplicates, share_a_text, text_hashes
 from holdfast.adversary.key_queue import KeyQueue
+from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys, mean_over_processes
 from holdfast.encoder import Encoder
+from holdfast.objectives.dimensions import Cut, Terms, fitted_dimensions, joined_terms, whole
 from holdfast.objectives.option_checks import check_words
 
 
@@ -41,6 +45,9 @@ class Objective(nn.Module, ABC):
         diagnostics: scalars of the last forward pass that are logged and not optimised.
         followed_by_trainer: True if a trainer calls :meth:`follow`.
         length_groups: groups by length into which the encoder splits a batch; None: the encoder's default.
+        mini_batch_size: rows per pass of an encoder at most, see `use_mini_batches`; None: all.
+        dimensions: weight of the loss by the number of dimensions of the vectors, see `use_dimensions`; empty: whole
+            vectors alone.
     """
 
     TITLE: ClassVar[str]
@@ -85,13 +92,32 @@ class Objective(nn.Module, ABC):
         self.diagnostics: dict[str, Tensor] = {}
         self.followed_by_trainer = False
         self.length_groups: int | None = None
+        self.mini_batch_size: int | None = None
+        self.used_encoder = False
+        self.dimensions: dict[int, float] = {}
+        self.used_dimensions = False
 
     @property
     def encoder(self) -> Encoder:
         """The encoder over the current (possibly wrapped) model."""
+        self.used_encoder = True
+        return self.encoder_of(self.model)
+
+    def encoder_of(self, model: nn.Module) -> Encoder:
+        """Return an encoder over a model, such as a copy, with the groups and mini-batches of this objective."""
         if self.length_groups is None:
-            return Encoder(self.model)  # with the encoder's own default
-        return Encoder(self.model, length_groups=self.length_groups)
+            return Encoder(model, mini_batch_size=self.mini_batch_size)  # with the encoder's own default
+        return Encoder(model, length_groups=self.length_groups, mini_batch_size=self.mini_batch_size)
+
+    def use_mini_batches(self, size: int) -> None:
+        """Encode at most ``size`` rows in a pass; the loss is still that of the whole batch, and so is its gradient.
+
+        The activations of a pass are computed again for its gradient (:mod:`holdfast.recomputation`).
+        """
+        self.mini_batch_size, self.used_encoder = size, False
+        for module in self.modules():
+            if isinstance(module, MomentumEncoder):
+                module.mini_batch_size = size
 
     @property
     def is_training_pass(self) -> bool:
@@ -100,6 +126,41 @@ class Objective(nn.Module, ABC):
         The mode alone is not enough: in evaluation a stock trainer sets the mode of the model, not of its loss.
         """
         return self.training and torch.is_grad_enabled()
+
+    def use_dimensions(self, weights: Mapping[int, float]) -> None:
+        """Compute the loss also from vectors that are shortened to their first dimensions, and normalised again.
+
+        Args:
+            weights: relative weight by number of dimensions; that of the whole vector is 1 if it is not given.
+
+        Raises:
+            UserError: a number is larger than that of the model's vectors.
+        """
+        self.dimensions, self.used_dimensions = fitted_dimensions(weights, self.encoder.dimension), False
+
+    def at_each_dimension(self, terms: Terms) -> dict[str, Tensor]:
+        """Return the terms that ``terms`` computes from vectors, as a weighted sum over `use_dimensions`' sizes.
+
+        ``terms`` is called with a function, through which it passes the sentence vectors (rows, d) on their way to a
+        head or a loss: they are encoded once. The diagnostics are those of whole vectors.
+        """
+        self.used_dimensions = True
+        if not self.dimensions:
+            return terms(whole)
+        before = self.diagnostics
+        whole_vectors: dict[str, Tensor] | None = None
+
+        def counted(cut: Cut) -> dict[str, Tensor]:
+            nonlocal whole_vectors
+            found = terms(cut)
+            if whole_vectors is None:  # the largest size comes first
+                whole_vectors = dict(self.diagnostics)
+            return found
+
+        total = joined_terms(counted, self.dimensions)
+        self.diagnostics = before
+        self.diagnostics.update(whole_vectors or {})
+        return total
 
     @abstractmethod
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
@@ -185,8 +246,13 @@ class Objective(nn.Module, ABC):
             self.follow()
 
     def own_state(self) -> dict[str, Tensor]:
-        """Return the state of the objective without that of the encoder, for checkpoints."""
-        return {name: value for name, value in self.state_dict().items() if not name.startswith("model.")}
+        """Return the state of the objective without that of the encoder, for checkpoints.
+
+        Of the copies of an encoder with adapters only the adapters: the rest follows from the model to start from.
+        """
+        frozen = self._frozen_in_copies()
+        state = self.state_dict().items()
+        return {name: value for name, value in state if not name.startswith("model.") and name not in frozen}
 
     def load_own_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore what :meth:`own_state` returned.
@@ -197,6 +263,19 @@ class Objective(nn.Module, ABC):
         if set(state) != set(self.own_state()):
             raise ValueError(f"state holds {sorted(state)}, this objective has {sorted(self.own_state())}")
         self.load_state_dict(dict(state), strict=False)
+
+    def _frozen_in_copies(self) -> set[str]:
+        """Return the names of the weights under adapters in copies of the encoder, which are never trained."""
+        names: set[str] = set()
+        for place, module in self.named_modules():
+            if place.startswith("model") or not isinstance(module, SentenceTransformer) or not has_adapters(module):
+                continue
+            names |= {f"{place}.{name}" for name in module.state_dict() if not is_adapter_weight(name)}
+        return names
+
+    def helper_models(self) -> Sequence[nn.Module]:
+        """Return models that the objective uses and does not hold as its modules, for the plan of its memory."""
+        return ()
 
     def own_parameters(self) -> list[nn.Parameter]:
         """Return the trainable parameters of the objective without those of the encoder."""

@@ -16,6 +16,7 @@ from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder
 from holdfast.objectives.contrastive import cosine_matrix, full_precision, info_nce
 from holdfast.objectives.contrastive_objective import ContrastiveObjective
+from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import HeadKind
 from holdfast.objectives.option_checks import check_not_negative, check_words
 
@@ -152,11 +153,18 @@ class RobustEmbed(ContrastiveObjective):
         self.diagnostics = {}
         encoder, equal = self.encoder, self.equal_texts(sentences)
         with encoder.recording() as recording:
-            z, z_positive = self.head(encoder.encode(sentences, views=2)).chunk(2)
-        x = recording.embeddings[: len(z)]
-        delta = self.attack(encoder, sentences, x.detach(), z_positive.detach(), equal)
-        z_adversarial = self.head(self._encode_perturbed(encoder, sentences, x, delta))
-        return self.compute_loss(z, z_positive, z_adversarial, equal)
+            h = encoder.encode(sentences, views=2)
+        x = recording.embeddings[: len(h) // 2]
+        with torch.no_grad():
+            _, z_positive = self.head(h).chunk(2)
+        delta = self.attack(encoder, sentences, x.detach(), z_positive, equal)
+        h_adversarial = self._encode_perturbed(encoder, sentences, x, delta)
+
+        def terms(cut: Cut) -> dict[str, Tensor]:
+            z, z_positive = self.head(cut(h)).chunk(2)
+            return self.compute_loss(z, z_positive, self.head(cut(h_adversarial)), equal)
+
+        return self.at_each_dimension(terms)
 
     def compute_loss(
         self, z: Tensor, z_positive: Tensor, z_adversarial: Tensor, equal: Tensor | None = None

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from holdfast.adversary.equal_texts import Duplicates
 from holdfast.backbone import Features
 from holdfast.objectives.contrastive_objective import ContrastiveObjective
+from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import AnyHeadKind
 
 
@@ -71,8 +72,13 @@ class SimCSE(ContrastiveObjective):
             h = encoder.encode(sentences, views=2)
         else:
             h = torch.cat([encoder.encode(sentences), encoder.encode(positives)])
-        z, z_positive = self.head(h, views=2).chunk(2)
-        return {"contrastive": self.compute_loss(z, z_positive, self.equal_texts(sentences, positives))}
+        equal = self.equal_texts(sentences, positives)
+
+        def terms(cut: Cut) -> dict[str, Tensor]:
+            z, z_positive = self.head(cut(h), views=2).chunk(2)
+            return {"contrastive": self.compute_loss(z, z_positive, equal)}
+
+        return self.at_each_dimension(terms)
 
     def compute_loss(self, z: Tensor, z_positive: Tensor, equal: Tensor | None = None) -> Tensor:
         """Return InfoNCE of projected vectors z and their positives, both (B, d); ``equal`` is from `equal_texts`."""

@@ -17,6 +17,7 @@ from holdfast.backbone import Features
 from holdfast.encoder import Encoder
 from holdfast.objectives.contrastive import full_precision
 from holdfast.objectives.contrastive_objective import ContrastiveObjective
+from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import AnyHeadKind, Statistics
 from holdfast.objectives.option_checks import check_positive, check_words
 
@@ -121,19 +122,33 @@ class VAdvCSE(ContrastiveObjective):
             h = encoder.encode(sentences, views=2 if positives is None else 1)
         if positives is not None:
             h = torch.cat([h, encoder.encode(positives)])
-        z, (statistics, _) = self.head.with_statistics(h, views=2)
-        z, z_positive = z.chunk(2)
-        if self.regularisation == 0.0:  # no random numbers are drawn: exactly SimCSE, to the bit
-            self.diagnostics["gradient_share"] = z.new_zeros(())
-            return {"contrastive": self.in_batch_loss(z, z_positive, equal), "regulariser": z.new_zeros(())}
-        x = h[: len(z), None] if self.space == "sentence" else recording.embeddings[: len(z)]
+        of_tokens: list[Tensor] = []  # the perturbed vectors of token space, which are encoded once
+
+        def terms(cut: Cut) -> dict[str, Tensor]:
+            z, (statistics, _) = self.head.with_statistics(cut(h), views=2)
+            z, z_positive = z.chunk(2)
+            if self.regularisation == 0.0:  # no random numbers are drawn: exactly SimCSE, to the bit
+                self.diagnostics["gradient_share"] = z.new_zeros(())
+                return {"contrastive": self.in_batch_loss(z, z_positive, equal), "regulariser": z.new_zeros(())}
+            if self.space == "sentence":
+                x = cut(h)[: len(z), None]
+                h_perturbed = self._attacked(encoder, sentences, x, z, statistics)
+            else:
+                x = recording.embeddings[: len(z)]
+                of_tokens[:] = of_tokens or [self._attacked(encoder, sentences, x, z, statistics)]
+                h_perturbed = cut(of_tokens[0])
+            found = self.compute_loss(z, z_positive, self._project(h_perturbed, statistics), equal)
+            if h.requires_grad:
+                vectors = [h] if self.space == "sentence" else [h, h_perturbed]
+                self.diagnostics["gradient_share"] = gradient_share(found["regulariser"], found["contrastive"], vectors)
+            return found
+
+        return self.at_each_dimension(terms)
+
+    def _attacked(self, encoder: Encoder, sentences: Features, x: Tensor, z: Tensor, statistics: Statistics) -> Tensor:
+        """Return the sentence vectors (B, d) of x + r."""
         r = self.attack(encoder, sentences, x.detach(), z.detach(), statistics)
-        h_perturbed = self._perturbed(encoder, sentences, x, r)
-        terms = self.compute_loss(z, z_positive, self._project(h_perturbed, statistics), equal)
-        if h.requires_grad:
-            vectors = [h] if self.space == "sentence" else [h, h_perturbed]
-            self.diagnostics["gradient_share"] = gradient_share(terms["regulariser"], terms["contrastive"], vectors)
-        return terms
+        return self._perturbed(encoder, sentences, x, r)
 
     def compute_loss(
         self, z: Tensor, z_positive: Tensor, z_perturbed: Tensor, equal: Tensor | None = None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors.torch import load_model, save_model
+from safetensors.torch import load_model, save_file, save_model
+from sentence_transformers import SentenceTransformer
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from holdfast.adapters import adapter_weights, has_adapters
 from holdfast.errors import UserError
 from holdfast.files import atomic_path, one_line_write_errors, sha256
 from holdfast.runs.checkpoints import BEST_FILE, BEST_FOLDER, best_is_damaged, best_is_intact, best_notes, seal_best
@@ -46,10 +47,14 @@ class KeepBest(TrainerCallback):
                 metadata = {"step": str(self.step), "score": repr(score)}
                 if (run := digest_in(self.folder)) is not None:
                     metadata[RUN] = run
-                save_model(kwargs["model"], str(temporary), metadata=metadata)
+                model = kwargs["model"]
+                if has_adapters(model):
+                    save_file(adapter_weights(model), str(temporary), metadata=metadata)
+                else:
+                    save_model(model, str(temporary), metadata=metadata)
                 seal_best(self.path, sha256(temporary))
 
-    def restore(self, model: torch.nn.Module) -> None:
+    def restore(self, model: SentenceTransformer) -> None:
         """Put the best weights into ``model``.
 
         Raises:
@@ -57,4 +62,5 @@ class KeepBest(TrainerCallback):
         """
         if not best_is_intact(self.folder):
             raise UserError(f"{self.path} is damaged: continue with --resume, which goes back to before it was written")
-        load_model(model, str(self.path))  # read on the CPU, then copied to the model's device
+        # Read on the CPU, then copied to the model's device. Of a model with adapters the file holds only these.
+        load_model(model, str(self.path), strict=not has_adapters(model))

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 from sentence_transformers import SentenceTransformer
 
+from holdfast.adapters import save_with_base
 from holdfast.files import read_object, write_json, write_text
 from holdfast.models import saved_plainly
 from holdfast.runs import run_folder
@@ -38,7 +39,7 @@ def export(model: SentenceTransformer, output: Path, card: str, *, half: bool = 
 
     def save(folder: Path) -> None:
         with saved_plainly(model.tokenizer):
-            model.save_pretrained(str(folder), create_model_card=False)
+            save_with_base(model, folder)
         if half:
             config = read_object(folder / "config.json")
             write_json(folder / "config.json", {**config, "dtype": "float32"})
@@ -76,7 +77,7 @@ def model_card(
 
 A sentence encoder trained without labels: {method.IDEA}.
 
-{USAGE}
+{USAGE}{_shortening(record)}
 
 ## Training
 
@@ -96,6 +97,18 @@ A sentence encoder trained without labels: {method.IDEA}.
 """
 
 
+def _shortening(record: Mapping[str, Any]) -> str:
+    """Return a paragraph on the sizes to which the vectors may be shortened; "" if they were not trained for it."""
+    sizes = record.get("matryoshka")
+    if not sizes:
+        return ""
+    named = ", ".join(map(str, sizes[1:])) or str(sizes[0])
+    return (
+        f"\n\nThe vectors were trained to be shortened, to {named} dimensions: "
+        f'`SentenceTransformer("path/to/this/folder", truncate_dim={sizes[-1]})`.'
+    )
+
+
 def _settings(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
     corpus = record["corpus"]
     rows: list[tuple[str, Any]] = [
@@ -108,6 +121,11 @@ def _settings(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
         rows.append(("prompt before every sentence", record["prompt"]))
     if record["pooling"] is not None:
         rows.insert(3, ("pooling", record["pooling"]))
+    if lora := record.get("lora"):
+        settings = ", ".join(f"{key}={value}" for key, value in lora.items() if value != [])
+        rows.append(("trained weights", f"adapters (LoRA): {settings}"))
+    if sizes := record.get("matryoshka"):
+        rows.append(("trained at dimensions (Matryoshka)", ", ".join(map(str, sizes))))
     if entries := record.get("typo_entries"):
         rows.append(("misspellings in the vocabulary, trained from the vectors of their words", f"{entries:,}"))
     training = dict(record["training"])

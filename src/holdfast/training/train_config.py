@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
+from holdfast.adapters import Lora
 from holdfast.errors import UserError, one_of
 from holdfast.launch import processes
 from holdfast.number_ranges import check_numbers
 from holdfast.precision import Precision
-from holdfast.settings import ARGUMENT, Assignments, Folder
+from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
 from holdfast.text_prompts import PromptOptions
 
 if TYPE_CHECKING:
@@ -37,9 +38,15 @@ class TrainConfig(PromptOptions):
         data: Folder of labelled data sets: STS-B dev for the selection, the STS test sets for the report; None:
             $HOLDFAST_DATA, else the hub.
         pooling: cls, mean, max, lasttoken or prompt, for a raw language model; None: cls, of decoders lasttoken.
+        lora: Train adapters alone (LoRA): r=16, alpha=32 (2·r), dropout=0, targets=query+value (all linear maps in the
+            layers), save=merged (into the finished model) or adapter (alone, for the same base model); needs peft.
+        matryoshka: Numbers of dimensions to which vectors will be shortened, as 256,64: the loss is the mean over them
+            and the whole vector, or weighted as 256:0.5,64:0.25.
         epochs: Passes over the corpus; None: the method's.
         max_steps: Optimiser steps, in place of --epochs.
         batch_size: Sentences contrasted with one another, over all processes; None: the method's.
+        mini_batch_size: Rows per pass of the encoder at most, for batches beyond the memory: loss and gradient are
+            those of the whole batch, for about a third more time; None: all in one pass.
         accumulate: Batches per optimiser step.
         learning_rate: Peak learning rate; it falls linearly to 0, without warm-up; None: the method's.
         max_length: Tokens per sentence in training; evaluation and the finished model use the model's own limit.
@@ -55,6 +62,8 @@ class TrainConfig(PromptOptions):
         report_to: Loggers, joined by commas: tensorboard, wandb, ...
         report_sts: Measure the finished model on STS where its data is at hand.
         max_chars: Longest line of the corpus, in characters.
+        plan: Say what a step costs in memory and operations, and which mini-batch fits, and stop.
+        plan_memory: Memory of the GPU for the plan; None: 24GB.
         vectors: Folder for the vectors of the model to start from, computed once for all training texts and kept, for
             anchored, which then makes no pass of the original in a step; worth it for several epochs or runs.
     """
@@ -71,9 +80,12 @@ class TrainConfig(PromptOptions):
     positive_column: str | None = None
     data: Folder | None = None
     pooling: str | None = None
+    lora: Annotated[str | None, Spelling(metavar="r=N,...")] = None
+    matryoshka: Annotated[str | None, Spelling(metavar="N,...")] = None
     epochs: float | None = None
     max_steps: int | None = None
     batch_size: int | None = None
+    mini_batch_size: int | None = None
     accumulate: int = 1
     learning_rate: float | None = None
     max_length: int = 32
@@ -89,6 +101,17 @@ class TrainConfig(PromptOptions):
     report_sts: bool = True
     max_chars: int = 10_000
     vectors: Folder | None = None
+    plan: bool = False
+    plan_memory: Annotated[str | None, Spelling(metavar="GB")] = None
+
+    @property
+    def adapters(self) -> Lora | None:
+        """The settings of ``lora``.
+
+        Raises:
+            UserError: they have an unknown name or a wrong value.
+        """
+        return None if self.lora is None else Lora.parse(self.lora)
 
     def completed(self, objective: type[Objective]) -> TrainConfig:
         """Return the configuration, with the method's defaults for settings that were not given.

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from torch.utils.data import BatchSampler
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 
+from holdfast.adapters import has_adapters, load_adapter_weights, save_with_base
+from holdfast.errors import UserError
 from holdfast.input_limits import Cuts, count_tokens, input_limit
 from holdfast.objectives import Objective
 from holdfast.runs.resumable import Resumable
@@ -102,6 +104,7 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
             inputs[_ROW] = self._vectors.of(inputs[_ROW])
         with self._whole(reduce=self.accelerator.sync_gradients):
             loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
+        self._check_encoding()
         if self.args.world_size > 1 and self.accelerator.sync_gradients:
             for parameter in self.objective.own_parameters():
                 if parameter.grad is None:  # every process must take part in every reduction
@@ -109,6 +112,19 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
                 dist.all_reduce(parameter.grad)
                 parameter.grad /= self.args.world_size
         return loss
+
+    def _check_encoding(self) -> None:
+        """Refuse settings that had no effect, since the objective encodes or computes its loss in a way of its own."""
+        objective = self.objective
+        if objective.dimensions and not objective.used_dimensions:
+            raise UserError(
+                f"--matryoshka: {objective.TITLE} does not compute its loss with self.at_each_dimension, "
+                "which shortens the vectors"
+            )
+        if objective.mini_batch_size is not None and not objective.used_encoder:
+            raise UserError(
+                f"--mini-batch-size: {objective.TITLE} does not encode with self.encoder, which makes the mini-batches"
+            )
 
     def cut_texts(self, tokens: int) -> Cuts:
         """Return how many texts were truncated at ``tokens`` in the training of this process; repeats count again."""
@@ -232,12 +248,15 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
         if not self.args.should_save:
             return
         folder = Path(output_dir or self.args.output_dir)
-        self.model.save_pretrained(str(folder), create_model_card=False)
+        save_with_base(self.model, folder)
         state = {name: value.detach().contiguous() for name, value in self.objective.own_state().items()}
         save_file(state, folder / OBJECTIVE_FILE)
 
     def _load_from_checkpoint(self, checkpoint_path: str) -> None:
-        super()._load_from_checkpoint(checkpoint_path)
+        if has_adapters(self.model):  # the checkpoint holds nothing else
+            load_adapter_weights(self.model, Path(checkpoint_path))
+        else:
+            super()._load_from_checkpoint(checkpoint_path)
         self.objective.load_own_state(load_file(Path(checkpoint_path) / OBJECTIVE_FILE))
 
 

@@ -16,6 +16,7 @@ from sentence_transformers.base.evaluation import BaseEvaluator
 from transformers import set_seed
 
 from holdfast import precision as arithmetic
+from holdfast.adapters import add_lora, merge_adapters
 from holdfast.backbone_dropout import dropout_of, has_dropout
 from holdfast.data.corpus import SpooledCorpus, open_spooled, spool_corpus
 from holdfast.data.registry import is_local, load_pairs
@@ -29,6 +30,7 @@ from holdfast.launch import is_first_process, processes, require_single_process
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import load_sentence_transformer, read_as, refuse_routes
 from holdfast.objectives import Objective
+from holdfast.objectives.dimensions import fitted_dimensions, parse_dimensions
 from holdfast.progress import stage
 from holdfast.prompt import template_length, text_limit
 from holdfast.prompt_tokens import added_tokens
@@ -38,6 +40,7 @@ from holdfast.runs.run import Run
 from holdfast.runs.run_log import METRICS_FILE, read_log
 from holdfast.runs.training_progress import TrainingProgress, TrainingStage
 from holdfast.text_prompts import prompt_of, prompt_protocol
+from holdfast.training.adapter_training import adapter_base, check_lora, trainable
 from holdfast.training.corpus_checks import refuse_single_text, share_in_first_batches
 from holdfast.training.cpu import FreedMemory, fast_on_cpu
 from holdfast.training.export import export, model_card
@@ -46,6 +49,7 @@ from holdfast.training.sharding import sharding_requested
 from holdfast.training.teacher_vectors import TeacherVectors, sampled_texts, teacher_vectors
 from holdfast.training.train_config import TrainConfig, resolved_selection
 from holdfast.training.trainer import HoldfastTrainer
+from holdfast.training.training_plan import DEFAULT_MEMORY, memory_of, plan_of
 from holdfast.training.training_texts import TrainingTexts, WeightChoice
 from holdfast.user_classes import is_user_class, source_sha256
 
@@ -66,6 +70,8 @@ def train(
     Raises:
         UserError: an error in the settings or the data, or as in `Run`.
     """
+    if config.plan:
+        return plan(config, console=console)
     run = Run(
         "train", Path(config.output), resume=resume, save_steps=config.save_steps, console=console, command=command
     )
@@ -73,10 +79,44 @@ def train(
         return _train(config, run, shard, texts)
 
 
+def plan(config: TrainConfig, *, console: Console | None = None) -> dict[str, Any]:
+    """Return what a training would cost, as ``{"plan": ...}`` (`TrainingPlan.record`), and print it.
+
+    No file is written.
+
+    Raises:
+        UserError: an error in the settings, the model or the corpus.
+    """
+    objective_type = objective_class(config.method)
+    options = method_options(config.method, config.preset, config.options)
+    config = config.completed(objective_type)
+    memory_of(config.plan_memory or DEFAULT_MEMORY)  # an error before the model is loaded
+    set_seed(config.seed)
+    with stage(console, f"loading {config.model}", announce=False):
+        model = load_sentence_transformer(config.model, pooling=config.pooling, device="cpu", prompts=config)
+    if (lora := config.adapters) is not None:
+        add_lora(model, lora, adapter_base(config.model))
+    objective = _objective(config, objective_type, model, options)
+    length = lowered(config.max_length, model, template_length(model) + added_tokens(model))
+    set_limit(model, length)
+    precision = arithmetic.resolve(config.precision, model.device)
+    with stage(console, "measuring a few sentences", announce=False):
+        found = plan_of(config, model, objective, length, precision, processes())
+    if console is not None:
+        for line in found.lines():
+            console.print(line, highlight=False, markup=False)
+    return {"plan": found.record()}
+
+
 def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | None) -> dict[str, Any]:
     objective_type = objective_class(config.method)
     options = method_options(config.method, config.preset, config.options)
     config = config.completed(objective_type)
+    if config.matryoshka is not None:
+        parse_dimensions(config.matryoshka)  # an error before the model is loaded
+    lora = config.adapters
+    if lora is not None:
+        check_lora(config, lora, shard=shard)
     if processes() > 1:
         PartialState(cpu=not torch.accelerator.is_available())
     identity = _settings_record(config, {**option_defaults(objective_type), **options})
@@ -92,9 +132,16 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
     with stage(run.console, f"reading {config.corpus}", unit="sentences", announce=False) as reading:
         corpus = _spooled(config, texts, reading.update)
     prepared = {} if texts is None else dict(texts.prepare_model(model, corpus))
+    if lora is not None:
+        add_lora(model, lora, adapter_base(config.model))
+        trained, everything = trainable(model)
+        run.print(f"adapters of rank {lora.r} are trained: {trained:,} of {everything:,} numbers")
     choice, line = (None, "") if texts is None else texts.choice()
     selection = GOAL if choice is not None else resolved_selection(config.selection, config.data)
     goal = {} if choice is None else {GOAL: choice.record()}
+    if config.matryoshka is not None:
+        weights = parse_dimensions(config.matryoshka)
+        prepared[MATRYOSHKA] = list(fitted_dimensions(weights, model.get_embedding_dimension() or 0))
     run.begin(_record(config, identity, corpus, selection, model) | goal | prepared)
     where = f"{processes()} process{'es' * (processes() > 1)} on {model.device}, {run.record['training']['precision']}"
     where += ", weights and optimiser sharded" * shard
@@ -149,6 +196,10 @@ def _objective(
             f"{config.method}: the two views of a sentence differ by dropout, and {config.model} has none: "
             "give --dropout, such as 0.1"
         )
+    if config.matryoshka is not None:
+        objective.use_dimensions(parse_dimensions(config.matryoshka))
+    if config.mini_batch_size is not None:
+        objective.use_mini_batches(config.mini_batch_size)
     return objective
 
 
@@ -272,22 +323,12 @@ def _duplicates_line(config: TrainConfig, corpus: SpooledCorpus, encoder: Encode
     return duplicates_before(share, batches, duplicates)
 
 
-GOAL = "goal"
+GOAL, MATRYOSHKA = "goal", "matryoshka"
 _METRIC = "eval_stsb_dev_spearman"
 _PROTOCOL = (
-    *("method", "method_sha256", "preset", "options", "pooling", "training", "corpus", "selection", GOAL),
-    *(
-        "queries",
-        "query_share",
-        "held_out",
-        "typo_vocabulary",
-        "typo_entries",
-        "base_model",
-        "base_model_sha256",
-        "max_seq_length",
-        "dimensions",
-        "prompt",
-    ),
+    *("method", "method_sha256", "preset", "options", "pooling", "lora", MATRYOSHKA, "training", "corpus"),
+    *("selection", GOAL, "queries", "query_share", "held_out", "typo_vocabulary", "typo_entries"),
+    *("base_model", "base_model_sha256", "max_seq_length", "dimensions", "prompt"),
 )
 _PROTOCOLS = {
     "stsb-dev": "the step with the best Spearman ×100 on STS-B dev was kept",
@@ -300,6 +341,8 @@ def _finish(
 ) -> dict[str, Any]:
     """Export the model, evaluate the exported model, and write its card and the result."""
     output, record, chosen = run.folder, run.record, summary["selected"]
+    if config.adapters is not None and config.adapters.save == "merged":
+        merge_adapters(model)
     export(model, output, model_card(record, chosen, None))
     rows = None
     if config.report_sts and is_local("sts12", "test", config.data):
@@ -348,11 +391,17 @@ def _settings_record(config: TrainConfig, options: dict[str, Any]) -> dict[str, 
         "base_model": config.model,
         "base_model_sha256": model_identity(resolve_model(config.model))["model_sha256"],
         "pooling": config.pooling,
+        **({} if config.adapters is None else {"lora": config.adapters.record()}),
+        **({} if config.matryoshka is None else {"matryoshka_weights": parse_dimensions(config.matryoshka)}),
         **({"prompt_options": config.prompt_settings} if config.prompt_settings else {}),
-        "training": {key: getattr(config, key) for key in keys}
-        | ({} if config.dropout is None else {"dropout": config.dropout}),
+        "training": {key: getattr(config, key) for key in keys} | _only_given(config, "dropout", "mini_batch_size"),
         "eval_steps": config.eval_steps,
     }
+
+
+def _only_given(config: TrainConfig, *names: str) -> dict[str, Any]:
+    """Return the settings of these names that are not None: a run without them is recorded as before they existed."""
+    return {name: getattr(config, name) for name in names if getattr(config, name) is not None}
 
 
 def _arguments(

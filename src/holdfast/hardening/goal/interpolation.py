@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping
 import torch
 from torch import Tensor, nn
 
+from holdfast.adapters import is_adapter_weight
+
 Weights = Mapping[str, Tensor]
 
 WEIGHTS = (0.25, 0.5, 0.75, 1.0)
@@ -21,6 +23,8 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 def interpolated(original: Weights, trained: Weights, weight: float, parameters: Collection[str]) -> dict[str, Tensor]:
     """Return θ₀ + w (θ − θ₀) for the parameters; everything else is as trained, and at w = 0 as in the original.
 
+    Adapters are a product B·A, with B = 0 in the original: w·B with the trained A is w times what they add.
+
     Args:
         original: θ₀.
         trained: θ.
@@ -33,6 +37,8 @@ def interpolated(original: Weights, trained: Weights, weight: float, parameters:
         return dict(trained)
     mixed = dict(trained)
     for name in parameters:
+        if is_adapter_weight(name) and ".lora_B." not in name:
+            continue
         before, after = original.get(name), trained[name]
         if before is not None and before.shape == after.shape and after.is_floating_point():
             mixed[name] = torch.lerp(before.float(), after.float(), weight).to(after.dtype)
