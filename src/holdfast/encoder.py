@@ -304,7 +304,7 @@ class Encoder:
         least = 1 if self._mini_batch_size is None else -(-len(mask) // self._mini_batch_size)
         if padding == "mixed" and least > 1:
             every = torch.arange(len(mask), device=mask.device)
-            return [Group(rows, slice(None), text[rows]) for rows in every.split(self._mini_batch_size or 1)]
+            return [Group(rows, slice(None), text[rows]) for rows in torch.split(every, self._mini_batch_size or 1)]
         return length_groups(mask, max(self._length_groups, least), text, padding, least)
 
     def _vectors(self, features: dict[str, Any], group: Group) -> Tensor:
