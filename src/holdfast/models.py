@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     import torch
     from sentence_transformers import SentenceTransformer
 
+    from holdfast.backends.backend_options import Backend
+
 POOLINGS = ("cls", "mean", "max", "prompt")
 DEFAULT_POOLING = "cls"
 _READ_AS = "_holdfast_read_as"
 """The attribute of a loaded model with the notices on how it is read."""
+_BACKEND = "_holdfast_backend"
+"""The attribute of a loaded model with the record of its backend."""
 
 
 def load_sentence_transformer(
@@ -31,6 +35,7 @@ def load_sentence_transformer(
     device: str | None = None,
     prompts: PromptOptions | None = None,
     sides_only: bool = False,
+    backend: Backend | None = None,
 ) -> SentenceTransformer:
     """Load the model that ``spec`` names, in fp32, without writing anything to the terminal.
 
@@ -47,6 +52,8 @@ def load_sentence_transformer(
         prompts: the choice of a prompt, stored on the model (`choose_prompts`); ``None``: none is made yet, and a model
             with prompts and no default cannot encode texts.
         sides_only: every text will be a query or a document, so that no prompt or route for other texts is needed.
+        backend: the form in which the transformer is run (`holdfast.backends`); all but torch run on the CPU, without
+            gradients; ``None``: torch.
 
     Raises:
         UserError: as in `resolve_model` and, with ``prompts``, in `choose_prompts`; an unknown pooling; a pooling other
@@ -85,6 +92,10 @@ def load_sentence_transformer(
     store_notices(model, reading.notices)
     if prompts is not None:
         choose_prompts(model, prompts, spec=spec, sides_only=sides_only)
+    if backend is not None and not backend.is_torch:
+        from holdfast.backends.graph_encoder import with_backend
+
+        return with_backend(model, backend, folder, spec)
     # Loaded on the CPU first: the check above reads attributes of the parameters, which a move would lose.
     on_device: SentenceTransformer = model.to(device or get_device_name())
     return on_device
@@ -95,10 +106,24 @@ def store_notices(model: Any, lines: list[str]) -> None:
     setattr(model, _READ_AS, lines)
 
 
-def read_as(model: Any) -> dict[str, list[str]]:
-    """Return the notices on how a model was read, for a result's protocol: ``{read_as: lines}``, or empty."""
-    notices = getattr(model, _READ_AS, None)
-    return {"read_as": list(notices)} if notices else {}
+def store_backend(model: Any, record: dict[str, Any]) -> None:
+    """Store the record of the graph that runs a model in place of torch in the model, for `backend_of`."""
+    setattr(model, _BACKEND, record)
+
+
+def backend_of(model: Any) -> dict[str, Any] | None:
+    """Return the record of the graph that runs a model; None: torch does."""
+    return getattr(model, _BACKEND, None)
+
+
+def read_as(model: Any) -> dict[str, Any]:
+    """Return how a model was read, for a result's protocol.
+
+    ``{read_as: lines, backend: record}``: the notices (`store_notices`) and the record of its backend; without notices,
+    or run by torch, the entry is missing.
+    """
+    notices, backend = getattr(model, _READ_AS, None), backend_of(model)
+    return {**({"read_as": list(notices)} if notices else {}), **({"backend": backend} if backend else {})}
 
 
 @contextlib.contextmanager

@@ -135,6 +135,7 @@ class _Run:
             **({"notes": list(inputs.notes)} if inputs.notes else {}),
             **({"class_match": classes.record()} if classes is not None else {}),
             **self.model.prompts,
+            **{name: form for name, form in self.model.read_as.items() if name.endswith("backend")},
             "recipes": {recipe.NAME: recipe_record(recipe) for recipe in self.recipes},
             "resources": dict(vars(self.settings.resource_names)),
             "precision": self.settings.precision,
@@ -157,7 +158,8 @@ def _load(settings: AttackSettings, recipes: Sequence[Recipe], console: Console 
         model, inputs = load_attacked_model(settings, inputs, console)
     needing = [recipe.NAME for recipe in recipes if recipe.GRADIENTS]
     if needing and not model.target.has_gradients:
-        raise UserError(f"{settings.model} gives no gradients: leave {needing[0]} out of --recipes")
+        form = "" if settings.chosen_backend.is_torch else f" with --backend {settings.backend}"
+        raise UserError(f"{settings.model} gives no gradients{form}: leave {needing[0]} out of --recipes")
     settings = replace(settings, precision=_precision(settings, model))
     return _Run(settings, recipes, inputs, model, resources, console, rank, world)
 
@@ -215,8 +217,8 @@ def _place(settings: AttackSettings) -> tuple[int, int]:
 def _precision(settings: AttackSettings, model: AttackedModel) -> ResolvedPrecision:
     import torch
 
-    if settings.model.startswith(CALL):
-        return "fp32"  # the precision of a function is fixed: a second query would give the same answer
+    if settings.search_form is not None or not settings.chosen_backend.is_torch or settings.model.startswith(CALL):
+        return "fp32"  # that of a function or a graph is fixed: a second query would give the same answer
     return resolve_precision(settings.precision, torch.device(model.device))
 
 
@@ -228,7 +230,7 @@ def _attack_share(
     engine = Engine(
         run.model.target,
         run.resources,
-        bf16=settings.precision == "bf16",
+        cheap_search=settings.precision == "bf16" or settings.search_form is not None,
         side_by_side=settings.side_by_side,
         seed=settings.seed,
     )

@@ -20,6 +20,7 @@ from holdfast.attacks.targets import Output, Target, Texts, characters_seen, unk
 from holdfast.edits.words import Words
 from holdfast.encoding import Progress, Vectors, encode_sentences, normalised
 from holdfast.errors import UserError
+from holdfast.models import backend_of
 from holdfast.precision import ResolvedPrecision
 from holdfast.text_prompts import Role, prompt_of, side_of
 from holdfast.user_functions import VectorFunction
@@ -58,13 +59,17 @@ class EncoderTarget(Target):
         model: any SentenceTransformer, or a function.
         source: its name, for the result.
         role: side of the attacked texts.
+
+    Attributes:
+        search_model: a cheaper form of the model, which answers the search in fp32; None: the model does, in bf16.
     """
 
     has_classes = False
+    search_model: SentenceEncoder | None = None
 
     def __init__(self, model: SentenceEncoder, *, source: str, role: Role | None = None) -> None:
         self.model, self.source, self.role = model, source, role
-        self.has_gradients = not isinstance(model, VectorFunction)
+        self.has_gradients = not isinstance(model, VectorFunction) and backend_of(model) is None
         self.unknown = unknown_token(model.tokenizer)
 
     def seen(self, example: Example) -> int:
@@ -84,8 +89,10 @@ class EncoderTarget(Target):
         return [unit.copy() for unit in units]
 
     def units(self, texts: Sequence[str], *, exact: bool = True) -> Unit:
-        """Return the normalised vectors, (n, d) fp64."""
-        return normalised(self.encoded(list(texts), self.role, "fp32" if exact else "bf16"))
+        """Return the normalised vectors, (n, d) fp64, of the model or, if not ``exact``, of the form for the search."""
+        if exact or self.search_model is None:
+            return normalised(self.encoded(list(texts), self.role, "fp32" if exact else "bf16"))
+        return normalised(encode_sentences(self.search_model, list(texts), role=self.role))
 
     def encoded(
         self,
