@@ -69,6 +69,8 @@ BENCHMARKS = (
         "--rounds 1 --steps 2 --batch-size 16 --student layers=1,hidden=32,vocabulary=2000",
     ),
     Benchmark("harden_step", "--model {encoder} --corpus {corpus}", "--rounds 1 --steps 2 --batch-size 8"),
+    Benchmark("backend_encoding", "--model {encoder} --data {data}", "--rounds 1 --limit 16 --backends onnx"),
+    Benchmark("search_backend", "--model {encoder} --data {data}", "--rounds 1 --examples 2 --backends onnx"),
     Benchmark("corpus_memory", "", "--sizes 1000,100000 --batches 1000"),
     Benchmark("first_step", "", "--sentences 10000"),
 )

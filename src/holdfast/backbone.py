@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from holdfast.errors import UserError
 from holdfast.input_limits import first_position, position_table
+from holdfast.static_encoder import TrainableStatic
 
 Features = Mapping[str, Any]
 
@@ -29,7 +30,7 @@ class Backbone:
         model: the Hugging Face model.
         lookup: the module that embeds tokens.
         embedding: the module whose output enters the first layer, usually the same.
-        layers: the transformer layers, first to last.
+        layers: the transformer layers, first to last; none in a static encoder.
     """
 
     model: nn.Module
@@ -45,6 +46,9 @@ class Backbone:
             UserError: the model has no transformer, or does not consist of an embedding module and a list of layers.
         """
         model = sentence_transformer.transformers_model
+        first = next(iter(sentence_transformer.children()), None)
+        if model is None and isinstance(first, TrainableStatic):
+            return cls(model=first, lookup=first.lookup, embedding=first.lookup, layers=nn.ModuleList())
         if model is None:
             raise UserError(
                 "this model has no transformer whose embeddings could be perturbed; "

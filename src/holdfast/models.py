@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import UserError, did_you_mean
 from holdfast.input_limits import settle_limits
 from holdfast.loading import LoadFindings, loading, warn_unused_weights
-from holdfast.model_folder import SENTENCE_TRANSFORMER, model_kind, model_modules
+from holdfast.model_folder import SENTENCE_TRANSFORMER, is_model2vec, model_kind, model_modules
 from holdfast.model_lookup import resolve_model
 from holdfast.text_prompts import ROLES, PromptOptions, choose_prompts, routes_side
 
@@ -70,11 +70,14 @@ def load_sentence_transformer(
     from sentence_transformers.util import get_device_name  # slow imports: only after the name is checked
 
     from holdfast.prompt import freeze_pooling, with_prompt
+    from holdfast.static_encoder import check_table, load_model2vec
 
     own_modules = (folder / "modules.json").is_file() and kind == SENTENCE_TRANSFORMER
     with loading(folder, spec) as reading:
         if own_modules:
             model = _load_existing(folder)
+        elif is_model2vec(folder):
+            own_modules, model = True, load_model2vec(folder)
         else:
             model = _load_raw(model_modules(folder, spec)[0].folder, pooling or DEFAULT_POOLING)
     _settle_unfilled_weights(model, reading, spec)
@@ -84,6 +87,7 @@ def load_sentence_transformer(
         model = with_prompt(model, name=spec)
     freeze_pooling(model)
     settle_limits(model, spec)
+    check_table(model, spec)
     if pooling is not None and (own := _own_pooling(model)) != pooling:
         raise UserError(
             f"{spec} is a SentenceTransformer whose pooling is {own or 'none'}: leave pooling out, or give a raw "

@@ -32,6 +32,7 @@ from holdfast.attacks.recipes import Recipe
 from holdfast.attacks.resource_names import SETS
 from holdfast.attacks.resources import Resources, availability
 from holdfast.attacks.work_estimate import WorkEstimate, attack_estimate
+from holdfast.backends.backend_options import refuse_precision
 from holdfast.data.sources import STDIN
 from holdfast.distributed import own_device
 from holdfast.errors import UserError
@@ -68,6 +69,7 @@ def attack(
     check_numbers(settings)
     recipes = make_recipes(settings.recipes, settings.constants)
     _check_output(settings)
+    _check_forms(settings, recipes)
     run = _load(replace(settings, device=settings.device or own_device()), recipes, console)
     truncated = _print_notes(run)
     protocol = run.protocol()
@@ -158,8 +160,7 @@ def _load(settings: AttackSettings, recipes: Sequence[Recipe], console: Console 
         model, inputs = load_attacked_model(settings, inputs, console)
     needing = [recipe.NAME for recipe in recipes if recipe.GRADIENTS]
     if needing and not model.target.has_gradients:
-        form = "" if settings.chosen_backend.is_torch else f" with --backend {settings.backend}"
-        raise UserError(f"{settings.model} gives no gradients{form}: leave {needing[0]} out of --recipes")
+        raise UserError(f"{settings.model} gives no gradients: leave {needing[0]} out of --recipes")
     settings = replace(settings, precision=_precision(settings, model))
     return _Run(settings, recipes, inputs, model, resources, console, rank, world)
 
@@ -207,6 +208,17 @@ def _check_output(settings: AttackSettings) -> None:
         raise UserError("standard input can be read by one process only: write the texts to a file")
     if all(from_stdin):
         raise UserError("--texts and --search cannot both be standard input (-): it can be read only once")
+
+
+def _check_forms(settings: AttackSettings, recipes: Sequence[Recipe]) -> None:
+    """Refuse what a form of the model cannot do, before anything is loaded."""
+    backend, _ = settings.chosen_backend, settings.search_form
+    refuse_precision(backend, settings.precision)
+    needing = [recipe.NAME for recipe in recipes if recipe.GRADIENTS]
+    if needing and not backend.is_torch:
+        raise UserError(
+            f"{settings.model} gives no gradients with --backend {backend}: leave {needing[0]} out of --recipes"
+        )
 
 
 def _place(settings: AttackSettings) -> tuple[int, int]:

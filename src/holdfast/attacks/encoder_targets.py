@@ -52,6 +52,13 @@ def characters_read(model: SentenceEncoder, text: str, role: Role | None = None)
     return max(0, characters_seen(model.tokenizer, (prompt + text,), 0) - len(prompt))
 
 
+def _differentiable(model: SentenceEncoder) -> bool:
+    """Return True for a model with a transformer that torch runs."""
+    if isinstance(model, VectorFunction) or backend_of(model) is not None:
+        return False
+    return model.transformers_model is not None
+
+
 class EncoderTarget(Target):
     """A sentence encoder as a target; the output for a text is its normalised vector.
 
@@ -69,7 +76,7 @@ class EncoderTarget(Target):
 
     def __init__(self, model: SentenceEncoder, *, source: str, role: Role | None = None) -> None:
         self.model, self.source, self.role = model, source, role
-        self.has_gradients = not isinstance(model, VectorFunction) and backend_of(model) is None
+        self.has_gradients = _differentiable(model)
         self.unknown = unknown_token(model.tokenizer)
 
     def seen(self, example: Example) -> int:

@@ -25,8 +25,8 @@ from holdfast.audit.shared_vectors import SharedVectors
 from holdfast.audit.time_budget import TimeBudget
 from holdfast.audit.vector_movement import Space, Units
 from holdfast.audit.verdicts import thresholds
-from holdfast.edits.misspellings import read_misspellings
 from holdfast.backends.backend_options import refuse_precision
+from holdfast.edits.misspellings import read_misspellings
 from holdfast.errors import UserError
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
 from holdfast.evaluation.retrieval import load_retrieval

@@ -90,7 +90,9 @@ class OpenVinoSession:
         except Exception as error:  # RuntimeError, and others of its parsers
             raise UserError(f"{path}: OpenVINO cannot read the graph: {first_line(error)}") from error
         self._request = compiled.create_infer_request()
-        self.inputs = {given.get_any_name(): _TYPES.get(given.get_element_type().get_type_name()) for given in compiled.inputs}
+        self.inputs = {
+            given.get_any_name(): _TYPES.get(given.get_element_type().get_type_name()) for given in compiled.inputs
+        }
         outputs = {name: output for output in compiled.outputs for name in output.get_names()}
         self._output = outputs[_chosen(outputs)] if outputs else compiled.outputs[0]
         self.version = _version("openvino")

@@ -36,6 +36,7 @@ from holdfast.runs.duplicate_shares import duplicates_before, logged_shares
 from holdfast.runs.run import Run
 from holdfast.runs.run_log import METRICS_FILE, read_log
 from holdfast.runs.training_progress import TrainingProgress, TrainingStage
+from holdfast.static_encoder import static_module, trainable
 from holdfast.text_prompts import prompt_of, prompt_protocol
 from holdfast.training.corpus_checks import refuse_single_text, share_in_first_batches
 from holdfast.training.cpu import FreedMemory, fast_on_cpu
@@ -93,6 +94,7 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
     choice, line = (None, "") if texts is None else texts.choice()
     selection = GOAL if choice is not None else resolved_selection(config.selection, config.data)
     goal = {} if choice is None else {GOAL: choice.record()}
+    model = _trainable(config, model)
     run.begin(_record(config, identity, corpus, selection, model) | goal | prepared)
     where = f"{processes()} process{'es' * (processes() > 1)} on {model.device}, {run.record['training']['precision']}"
     where += ", weights and optimiser sharded" * shard
@@ -101,6 +103,16 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
         run.print("no STS-B dev data found (--data or HOLDFAST_DATA): the last step will be kept")
     objective = _objective(config, objective_type, model, options)
     return _run(config, model, objective, corpus, run, shard, choice)
+
+
+def _trainable(config: TrainConfig, model: SentenceTransformer) -> SentenceTransformer:
+    """Return the model in its form for training; a static encoder, which has no layers, can be anchored only."""
+    if static_module(model) is not None and config.method != "anchored":
+        raise UserError(
+            f"{config.model} has static vectors, without layers or dropout, which {config.method} needs: harden it "
+            "(`holdfast harden`), or train an encoder with a transformer"
+        )
+    return trainable(model)
 
 
 def _spooled(config: TrainConfig, texts: TrainingTexts | None, progress: Callable[[int], None]) -> SpooledCorpus:
