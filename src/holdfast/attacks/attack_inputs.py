@@ -21,6 +21,7 @@ from holdfast.attacks.encoder_targets import (
 from holdfast.attacks.examples import Example
 from holdfast.attacks.search_corpus import Searched, read_searched
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget, Target
+from holdfast.backends.backend_options import Backend
 from holdfast.data.class_names import ClassNames
 from holdfast.data.labels import ClassMatch, match_classes
 from holdfast.data.registry import Labelled, ScoredPairs, hidden_labels_note, is_local, load_labelled, load_pairs
@@ -198,8 +199,7 @@ def load_attacked_model(
     if (form := settings.search_form) is not None:
         loaded = {"prompts": settings, "sides_only": sides_only, "device": settings.device}
         target.search_model = load_sentence_transformer(model, backend=form, **loaded)
-        search = backend_of(target.search_model) or {"name": str(form)}
-        attacked = replace(attacked, read_as={**attacked.read_as, "search_backend": search})
+        attacked = replace(attacked, read_as={**attacked.read_as, **_search_record(target.search_model, form)})
     return attacked, inputs
 
 
@@ -219,10 +219,10 @@ def cut_texts(target: Target, examples: Sequence[Example]) -> Cuts | None:
 def _classifier(settings: AttackSettings, inputs: AttackInputs) -> tuple[AttackedModel, AttackInputs]:
     """Load the classifier; return it, and the inputs with labels in its class order."""
     model = settings.model
-    refuse_backends(settings, "is attacked as a classifier")
     task = ClassNames.of(inputs.task, inputs.classes or (), inputs.task)
     if model.startswith(CALL):
         refuse_prompts(settings, model)
+        refuse_backends(settings, "is a function")
         function, identity = load_function(model)
         called = CallableTarget(function, name=model, call_batch=settings.call_batch, retries=settings.retries)
         names = ClassNames.of_columns(model, called.columns(inputs.examples))
@@ -231,11 +231,15 @@ def _classifier(settings: AttackSettings, inputs: AttackInputs) -> tuple[Attacke
         return AttackedModel(called, identity, classes=found), _renumbered(inputs, found)
     from holdfast.attacks.classifier import load_classifier
 
-    classifier = load_classifier(model, device=settings.device, prompts=settings)
+    classifier = load_classifier(model, device=settings.device, prompts=settings, backend=settings.chosen_backend)
     found = match_classes(classifier.class_names, task, settings.label_map)
     identity = model_identity(resolve_model(model))
     target = ClassifierTarget(classifier, found.groups)
     device, notes = str(classifier.device), read_as(classifier.model)
+    if (form := settings.search_form) is not None:
+        search = load_classifier(model, device=settings.device, prompts=settings, backend=form)
+        target.search_classifier = search
+        notes = {**notes, **_search_record(search.model, form)}
     prompts = prompt_protocol(classifier.model, sides=False)
     attacked = AttackedModel(target, identity, device=device, classes=found, read_as=notes, prompts=prompts)
     return attacked, _renumbered(inputs, found)
@@ -260,15 +264,20 @@ def _encoder(settings: AttackSettings, *, sides_only: bool) -> tuple[SentenceEnc
     return encoder, model_identity(folder)
 
 
+def _search_record(model: Any, form: Backend) -> dict[str, Any]:
+    """Return the record of the form of the search for the protocol."""
+    return {"search_backend": backend_of(model) or {"name": str(form)}}
+
+
 def refuse_backends(settings: AttackSettings, reason: str) -> None:
-    """Refuse ``backend`` and ``search_backend`` for what is no encoder.
+    """Refuse ``backend`` and ``search_backend`` for what is no model.
 
     Raises:
         UserError: one of them is given.
     """
     given = {"--backend": not settings.chosen_backend.is_torch, "--search-backend": settings.search_form is not None}
     for option in (option for option, is_given in given.items() if is_given):
-        raise UserError(f"{option} is for an encoder, and {settings.model} {reason}: leave it out")
+        raise UserError(f"{option} is for a model, and {settings.model} {reason}: leave it out")
 
 
 def _default_split(task: Task, data: Path | None) -> str:

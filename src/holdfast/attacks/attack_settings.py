@@ -43,7 +43,7 @@ class AttackSettings(BackendOptions, ResourceOptions, RolePromptOptions):
         margin: For --goal score: required increase of the error, in points of 5.
         similarity: use, use-large, or a SentenceTransformer; @0.8 after it: threshold; None: that of --resources.
         precision: Precision of the search: auto, fp32 or bf16. Every success is confirmed in fp32.
-        search_backend: Search on this form of an encoder, as for --backend (onnx, int8, ...), in place of --precision.
+        search_backend: Search on this form of the model, as for --backend (onnx, int8, ...), in place of --precision.
             Every success is confirmed on the form of --backend, and the search goes on if it is none there; None: not.
         seed: Random seed of --examples, of recipes that draw at random, and of the intervals.
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.

@@ -133,6 +133,8 @@ class EncoderTarget(Target):
 
         if isinstance(self.model, VectorFunction):
             return super().gradients(questions)
+        if not self.has_gradients:
+            raise UserError(f"{self.source} has no gradients in this form: leave the geometry recipe out")
         # Without the template's bias, which is used in training only: `vectors` returns the vectors used at inference.
         encoder = Encoder(self.model, template_bias=False)
         examples = [example for example, _ in questions]
