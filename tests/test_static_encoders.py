@@ -19,6 +19,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 from holdfast.attacks.encoder_targets import DriftTarget
 from holdfast.cli import main
+from holdfast.edits.random_edits import RandomEdits
 from holdfast.encoder import Encoder
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
@@ -164,27 +165,24 @@ def test_audit_a_static_encoder(here: Path) -> None:
 
 
 @pytest.mark.slow
-def test_harden_a_static_encoder_from_end_to_end(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["harden", "static", "--corpus", "texts.txt", "--max-steps", "40", "--batch-size", "16", "--no-audit"]
-    command += ["--learning-rate", "0.02", "--no-spelling", "--set", "edits=key,swap,drop", "--save-steps", "20"]
+def test_harden_a_static_encoder_from_end_to_end(
+    here: Path, texts: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["harden", "static", "--corpus", "texts.txt", "--max-steps", "80", "--batch-size", "16", "--no-audit"]
+    command += ["--learning-rate", "0.02", "--no-spelling", "--set", "edits=key,swap,drop"]
     assert main([*command, "--output", "hard"]) == 0
     assert "no misspellings are added to the vocabulary: its vectors are static" in capsys.readouterr().err
     before, after = (SentenceTransformer(name, device="cpu") for name in ("static", "hard"))
     assert type(after[0]) is StaticEmbedding
-    clean, noisy = (
-        ["the woman sings in the garden", "a doctor sleeps"],
-        ["teh womam sigs in the gardem", "a dcotor slepes"],
-    )
+    edits = RandomEdits(("key", "swap", "drop"), 0.4)
+    noisy = [edits.of(text, random.Random(f"new {text}")) for text in texts]
+    anchors = before.encode(texts, normalize_embeddings=True)
 
-    def apart(model: SentenceTransformer) -> np.ndarray:
-        first, second = before.encode(clean, normalize_embeddings=True), model.encode(noisy, normalize_embeddings=True)
-        return 1 - (first * second).sum(axis=1)
+    def cosine(model: SentenceTransformer, given: list[str]) -> float:
+        return float((model.encode(given, normalize_embeddings=True) * anchors).sum(axis=1).mean())
 
-    assert apart(after).mean() < 0.8 * apart(before).mean()
-    kept = (before.encode(clean, normalize_embeddings=True) * after.encode(clean, normalize_embeddings=True)).sum(
-        axis=1
-    )
-    assert kept.min() > 0.9
+    assert 1 - cosine(after, noisy) < 0.8 * (1 - cosine(before, noisy))
+    assert cosine(after, texts) > 0.95
     assert not isinstance(after[0], TrainableStatic)
 
 

@@ -72,7 +72,7 @@ class TrainableStatic(StaticEmbedding):
         self.embedding = static.embedding
         self.lookup = TokenVectors(self.embedding)
         self._saved_tokenizer = static.tokenizer
-        self.tokenizer = _padding_tokenizer(static.tokenizer)  # type: ignore[assignment]
+        self.tokenizer: Any = _padding_tokenizer(static.tokenizer)
 
     @property
     def max_seq_length(self) -> int:
@@ -83,7 +83,7 @@ class TrainableStatic(StaticEmbedding):
     def max_seq_length(self, tokens: float) -> None:
         self.tokenizer.model_max_length = int(min(tokens, 10**9))
 
-    def preprocess(self, inputs: list[str], prompt: str | None = None, **kwargs: Any) -> dict[str, Tensor]:
+    def preprocess(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> dict[str, Tensor]:
         """Return ``input_ids`` and ``attention_mask``, (B, L), of texts; L is at least 1."""
         texts = self._prepend_prompt(inputs, prompt) if prompt else inputs
         encoded = self.tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt")

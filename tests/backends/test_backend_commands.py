@@ -7,12 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from holdfast.attacks.attack_run import attack
 from holdfast.attacks.attack_settings import AttackSettings
+from holdfast.attacks.classifier import load_classifier
 from holdfast.audit.audit_run import audit
 from holdfast.audit.audit_settings import AuditSettings
+from holdfast.backends.backend_options import Backend
 from holdfast.cli import main
 from holdfast.encoding import encode_sentences
 from holdfast.models import load_sentence_transformer
@@ -143,3 +147,53 @@ def test_a_stopped_attack_is_not_continued_with_another_form(
     capsys.readouterr()
     assert main([*command, "--search-backend", "int8", "--output", "r.json", "--resume"]) == 2
     assert "search_backend" in capsys.readouterr().err
+
+
+@pytest.fixture
+def classifier(here: Path, make_masked_lm: Callable[..., Path]) -> Path:
+    """The folder of a random classifier of two classes, and a task for it."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    folder = make_masked_lm(here / "classifier")
+    names = {0: "negative", 1: "positive"}
+    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2, id2label=names)
+    torch.manual_seed(1)
+    torch.nn.init.normal_(model.classifier.weight, std=0.7)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    texts = (here / "texts.txt").read_text().splitlines()
+    (here / "data" / "sst2").mkdir()
+    rows = "".join(f"{text}\t{number % 2}\n" for number, text in enumerate(texts))
+    (here / "data" / "sst2" / "test.tsv").write_text("sentence\tlabel\n" + rows)
+    return folder
+
+
+def test_classifiers_are_attacked_as_graphs_and_searched_on_them(classifier: Path, sentences: list[str]) -> None:
+    folder = str(classifier)
+    pairs = list(zip(sentences, reversed(sentences), strict=True))
+    plain, graph = load_classifier(folder, device="cpu"), load_classifier(folder, backend=Backend("onnx"))
+    for given in ([(text,) for text in sentences], pairs):
+        assert np.abs(graph.logits(given) - plain.logits(given)).max() < 1e-4
+    assert np.abs(plain.logits(pairs) - plain.logits([(first,) for first, _ in pairs])).max() > 0.01
+    assert plain.has_gradients
+    assert not graph.has_gradients
+    command = ["attack", folder, "--task", "sst2", "--data", "data", "--recipes", "typos", "--examples", "8"]
+    found = {}
+    for name, words in {"graph": ["--backend", "onnx"], "search": ["--search-backend", "int8"]}.items():
+        assert main([*command, *words, "--output", f"{name}.json"]) == 0
+        found[name] = json.loads(Path(f"{name}.json").read_text())
+    assert found["graph"]["protocol"]["backend"]["name"] == "onnx"
+    assert found["search"]["protocol"]["search_backend"]["name"] == "onnx-int8"
+    assert "succeeded" in {row["outcome"] for row in found["search"]["examples"]}
+    for row in found["search"]["examples"]:
+        label = int(plain.logits([(row["adversarial"],)]).argmax())
+        assert label == row["after"]["label"]
+
+
+def test_functions_take_no_form(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "mine.py").write_text("def embed(texts): return [[len(text), 1.0] for text in texts]\n")
+    for command in (["attack", "--recipes", "typos"], ["audit"]):
+        words = [command[0], "call:mine:embed", *command[1:], "--texts", "texts.txt", "--backend", "onnx"]
+        assert main(words) == 2
+        assert "--backend is for a model, and call:mine:embed is a function" in capsys.readouterr().err

@@ -197,8 +197,9 @@ def load_attacked_model(
     device, prompts = str(encoder.device), prompt_protocol(encoder)
     attacked = AttackedModel(target, identity, goal, device, read_as=read_as(encoder), prompts=prompts)
     if (form := settings.search_form) is not None:
-        loaded = {"prompts": settings, "sides_only": sides_only, "device": settings.device}
-        target.search_model = load_sentence_transformer(model, backend=form, **loaded)
+        target.search_model = load_sentence_transformer(
+            model, device=settings.device, prompts=settings, sides_only=sides_only, backend=form
+        )
         attacked = replace(attacked, read_as={**attacked.read_as, **_search_record(target.search_model, form)})
     return attacked, inputs
 

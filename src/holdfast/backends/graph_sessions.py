@@ -56,7 +56,7 @@ class OnnxSession:
             self._session = library.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime has a class of its own for each kind of error
             raise UserError(f"{path}: onnxruntime cannot read the graph: {first_line(error)}") from error
-        self.inputs = {given.name: _TYPES.get(given.type) for given in self._session.get_inputs()}
+        self.inputs: Mapping[str, Any] = {given.name: _TYPES.get(given.type) for given in self._session.get_inputs()}
         self._output = _chosen(given.name for given in self._session.get_outputs())
         self.version = _version("onnxruntime")
 
@@ -90,7 +90,7 @@ class OpenVinoSession:
         except Exception as error:  # RuntimeError, and others of its parsers
             raise UserError(f"{path}: OpenVINO cannot read the graph: {first_line(error)}") from error
         self._request = compiled.create_infer_request()
-        self.inputs = {
+        self.inputs: Mapping[str, Any] = {
             given.get_any_name(): _TYPES.get(given.get_element_type().get_type_name()) for given in compiled.inputs
         }
         outputs = {name: output for output in compiled.outputs for name in output.get_names()}
