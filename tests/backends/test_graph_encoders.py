@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.backends import graph_encoder, graph_files
+from holdfast.backends import graph_encoder, graph_files, graph_of_model
 from holdfast.backends.backend_options import BACKENDS, Backend, refuse_precision
 from holdfast.backends.graph_export import INPUTS, export_onnx, probes
 from holdfast.encoding import encode_sentences, tokenise
@@ -135,8 +135,8 @@ def test_an_export_is_cached_by_the_files_of_the_model(
     folder: Path, tmp_path: Path, make_encoder_model: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = []
-    export = graph_encoder.export_onnx
-    monkeypatch.setattr(graph_encoder, "export_onnx", lambda *given: (written.append(given[3]), export(*given)))
+    export = graph_of_model.export_onnx
+    monkeypatch.setattr(graph_of_model, "export_onnx", lambda *given: (written.append(given[3]), export(*given)))
     texts = ["the dog sings"]
     first = encoded(folder, texts, "onnx")
     encoded(folder, texts, "onnx-int8")

@@ -58,7 +58,7 @@ class GraphFile:
 
 @dataclass(frozen=True)
 class GraphSource:
-    """Where the graph of a transformer comes from.
+    """Origin of the graph of a transformer.
 
     Attributes:
         backend: the backend that runs it.
