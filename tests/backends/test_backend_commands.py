@@ -14,6 +14,7 @@ import torch
 from holdfast.attacks.attack_run import attack
 from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.classifier import load_classifier
+from holdfast.attacks.targets import ClassifierTarget
 from holdfast.audit.audit_run import audit
 from holdfast.audit.audit_settings import AuditSettings
 from holdfast.backends.backend_options import Backend
@@ -178,6 +179,12 @@ def test_classifiers_are_attacked_as_graphs_and_searched_on_them(classifier: Pat
     assert np.abs(plain.logits(pairs) - plain.logits([(first,) for first, _ in pairs])).max() > 0.01
     assert plain.has_gradients
     assert not graph.has_gradients
+    target, int8 = ClassifierTarget(plain), load_classifier(folder, backend=Backend("onnx-int8"))
+    target.search_classifier = int8
+    rough, exact = (np.stack(target.outputs(pairs, exact=is_exact)) for is_exact in (False, True))
+    assert np.abs(rough - int8.logits(pairs)).max() < 1e-6
+    assert np.abs(exact - plain.logits(pairs)).max() < 1e-6
+    assert np.abs(rough - exact).max() > 1e-4
     command = ["attack", folder, "--task", "sst2", "--data", "data", "--recipes", "typos", "--examples", "8"]
     found = {}
     for name, words in {"graph": ["--backend", "onnx"], "search": ["--search-backend", "int8"]}.items():
