@@ -62,6 +62,8 @@ def test_evaluate_scores_and_records_the_form(here: Path, capsys: pytest.Capture
     assert record["graphs"][0]["library"].startswith("onnxruntime ")
     assert len(record["graphs"][0]["sha256"]) == 64
     capsys.readouterr()
+    assert main(["compare", "torch.json", "int8.json", "--resamples", "100"]) == 0
+    assert "A  encoder\nB  encoder (onnx-int8)\n" in capsys.readouterr().out
     for words, message in (
         (["--precision", "bf16"], "--precision bf16 is for torch"),
         (["--backend", "onxx"], "did you mean 'onnx'"),
