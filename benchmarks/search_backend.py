@@ -4,7 +4,7 @@ The search in fp32 torch has full batches of distinct texts, sorted by length an
 batch. Each form searches for the same attacks in every round, and each success is confirmed in fp32 torch. The ratio of
 each round is taken, and the median printed, with the share of texts whose outcome is the same as in torch.
 
-    python benchmarks/search_backend.py --model MODEL --data DIR [--recipe typos] [--examples 60] [--rounds 3]
+    python benchmarks/search_backend.py --model MODEL --data DIR [--recipe pwws] [--examples 40] [--rounds 3]
         [--backends onnx,onnx-int8,onnx-int8-rows,openvino,openvino-bf16] [--json FILE]
 
 Seconds of this process's CPU are compared: other work on the machine does not count into them.
@@ -41,8 +41,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="a sentence encoder: folder, hub name, pypi:...")
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--recipe", default="typos")
-    parser.add_argument("--examples", type=int, default=60, help="sentences of STS-B")
+    parser.add_argument("--recipe", default="pwws")
+    parser.add_argument("--examples", type=int, default=40, help="sentences of STS-B")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--backends", default=",".join(name for name in BACKENDS if name != "torch"))
     parser.add_argument("--json", type=Path, help="also write the figures here")

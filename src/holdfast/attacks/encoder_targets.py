@@ -96,10 +96,8 @@ class EncoderTarget(Target):
         return [unit.copy() for unit in units]
 
     def units(self, texts: Sequence[str], *, exact: bool = True) -> Unit:
-        """Return the normalised vectors, (n, d) fp64, of the model or, if not ``exact``, of the form for the search."""
-        if exact or self.search_model is None:
-            return normalised(self.encoded(list(texts), self.role, "fp32" if exact else "bf16"))
-        return normalised(encode_sentences(self.search_model, list(texts), role=self.role))
+        """Return the normalised vectors, (n, d) fp64."""
+        return normalised(self.encoded(list(texts), self.role, "fp32" if exact else "bf16"))
 
     def encoded(
         self,
@@ -108,12 +106,15 @@ class EncoderTarget(Target):
         precision: ResolvedPrecision = "fp32",
         progress: Progress | None = None,
     ) -> Vectors:
-        """Encode n texts of a side; return their vectors, (n, d).
+        """Encode n texts of a side; return their vectors, (n, d): in bf16, those of the model for the search, if any.
 
         Raises:
             UserError: a vector is not finite.
         """
-        vectors = encode_sentences(self.model, texts, role=role, precision=precision, progress=progress)
+        model = self.model
+        if precision == "bf16" and self.search_model is not None:
+            model, precision = self.search_model, "fp32"
+        vectors = encode_sentences(model, texts, role=role, precision=precision, progress=progress)
         if not np.isfinite(vectors).all():
             raise UserError(f"{self.source} gives vectors that are not finite: its weights are damaged or it overflows")
         return vectors
