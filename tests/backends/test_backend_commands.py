@@ -63,7 +63,7 @@ def test_evaluate_scores_and_records_the_form(here: Path, capsys: pytest.Capture
     assert len(record["graphs"][0]["sha256"]) == 64
     capsys.readouterr()
     assert main(["compare", "torch.json", "int8.json", "--resamples", "100"]) == 0
-    assert "A  encoder\nB  encoder (onnx-int8)\n" in capsys.readouterr().out
+    assert "A  encoder (torch.json)\nB  encoder (onnx-int8) (int8.json)\n" in capsys.readouterr().out
     for words, message in (
         (["--precision", "bf16"], "--precision bf16 is for torch"),
         (["--backend", "onxx"], "did you mean 'onnx'"),
