@@ -74,6 +74,8 @@ BENCHMARKS = (
         "--model {encoder} --corpus {corpus} --methods simcse,robustembed",
         "--rounds 1 --batch-size 8 --mini-batch-size 4",
     ),
+    Benchmark("backend_encoding", "--model {encoder} --data {data}", "--rounds 1 --limit 16 --backends onnx"),
+    Benchmark("search_backend", "--model {encoder} --data {data}", "--rounds 1 --examples 2 --backends onnx"),
     Benchmark("corpus_memory", "", "--sizes 1000,100000 --batches 1000"),
     Benchmark("first_step", "", "--sentences 10000"),
 )

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from holdfast.backbone_parts import BackboneParts, find_parts
 from holdfast.errors import UserError
 from holdfast.input_limits import first_position, position_table
+from holdfast.static_encoder import TrainableStatic
 
 Features = Mapping[str, Any]
 
@@ -32,7 +33,7 @@ class Backbone:
     Attributes:
         model: the Hugging Face model.
         embedding: the module whose output enters the first layer.
-        layers: the transformer layers, first to last.
+        layers: the transformer layers, first to last; none in a static encoder.
         depth: number of layers that a pass goes through; with shared layers (ALBERT) more than their number.
         run: runs the model on features.
     """
@@ -50,6 +51,9 @@ class Backbone:
         Raises:
             UserError: the model has no transformer, or no module whose output enters the first of a list of layers.
         """
+        first: Any = next(iter(sentence_transformer.children()), None)
+        if isinstance(first, TrainableStatic):
+            return cls(first, embedding=first.lookup, layers=nn.ModuleList(), depth=0, run=first)
         model: Any = sentence_transformer.transformers_model
         # One in another form, such as ONNX, is no module.
         around: Any = next((child for child in sentence_transformer.children() if model in [*child.modules()]), None)

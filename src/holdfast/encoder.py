@@ -101,7 +101,8 @@ class Encoder:
         self.prompt = Prompt.of(self.model)
         freeze_pooling(self.model)
         self._template_bias = template_bias
-        self._first_token_only = first_token_only and _pools_one_token(self.model, self.backbone.layers[-1])
+        last = self.backbone.layers[-1] if len(self.backbone.layers) else None
+        self._first_token_only = first_token_only and last is not None and _pools_one_token(self.model, last)
         self._pooled_at: Tensor | None = None
         self._attacking = False
         self._template_alone = False

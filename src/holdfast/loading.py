@@ -23,6 +23,7 @@ from holdfast.adapter_folder import base_folder
 from holdfast.errors import UserError, emit_notice, first_line
 from holdfast.model_folder import (
     ADAPTER_CONFIG,
+    STATIC,
     TRANSFORMERS,
     WEIGHTS,
     Module,
@@ -222,7 +223,7 @@ def _headers(files: list[Path]) -> _Headers:
 def _check_settings(module: Module, headers: _Headers, spec: str) -> None:
     """Refuse settings that ask for more than the weights contain, before the model is built."""
     path = config_file(module)
-    if not path.is_file():
+    if not path.is_file() or module.kind == STATIC:  # whose size is that of its weights; it reads no settings
         return
     settings = read_json_object(path)
     own = headers.shapes.get(module.folder / WEIGHTS, {})

@@ -23,9 +23,11 @@ ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetens
 
 TRANSFORMERS = ("Transformer", "CLIPModel", "MLMTransformer")
 """Modules around a transformer, which the transformers library loads."""
+STATIC = "StaticEmbedding"
+"""The module of a table of static vectors."""
 ROUTERS = ("Router", "Asym")
 """Modules that contain others, each in its own folder."""
-_WEIGHTED = ("Dense", "CNN", "LSTM", "LayerNorm", "WeightedLayerPooling", "WordEmbeddings", "StaticEmbedding")
+_WEIGHTED = ("Dense", "CNN", "LSTM", "LayerNorm", "WeightedLayerPooling", "WordEmbeddings", STATIC)
 _WEIGHTLESS = ("Pooling", "Normalize", "Dropout", "BoW", "WordWeights")
 _KINDS = (*TRANSFORMERS[:2], *ROUTERS, *_WEIGHTED, *_WEIGHTLESS)
 _OTHER_FAMILIES = {"sparse_encoder": "SparseEncoder", "cross_encoder": "CrossEncoder"} | {
@@ -67,7 +69,7 @@ def model_modules(folder: Path, spec: str = "") -> list[Module]:
         UserError: the module list cannot be read, its paths leave the folder, or it asks for foreign code.
     """
     if not (folder / "modules.json").is_file():
-        return [Module("Transformer", folder)]
+        return [Module(STATIC if is_model2vec(folder) else "Transformer", folder)]
     spec, kind = spec or str(folder), model_kind(folder)
     found: list[Module] = []
     for entry in _read_modules(folder):
@@ -80,6 +82,17 @@ def model_modules(folder: Path, spec: str = "") -> list[Module]:
             raise UserError(f"{spec}: modules.json asks for {entry['type']}, a module that holdfast does not load")
         found += _with_routes(Module(name, folder / str(entry["path"])), spec, _DEEPEST_ROUTE)
     return found
+
+
+def is_model2vec(folder: Path) -> bool:
+    """Return True for a folder in model2vec's own layout: a table of static vectors and a tokeniser, without modules.
+
+    Newer versions of model2vec also write ``modules.json``: such a folder is a SentenceTransformer.
+    """
+    config = folder / "config.json"
+    if (folder / "modules.json").is_file() or not config.is_file():
+        return False
+    return read_json_object(config).get("model_type") == "model2vec"
 
 
 def weights_files(folder: Path, spec: str = "") -> list[Path]:

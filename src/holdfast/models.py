@@ -12,7 +12,7 @@ from holdfast.adapters import merge_adapters, refuse_unfilled
 from holdfast.errors import UserError, did_you_mean
 from holdfast.input_limits import settle_limits
 from holdfast.loading import LoadFindings, loading, warn_unused_weights
-from holdfast.model_folder import SENTENCE_TRANSFORMER, model_kind, model_modules
+from holdfast.model_folder import SENTENCE_TRANSFORMER, is_model2vec, model_kind, model_modules
 from holdfast.model_lookup import resolve_model
 from holdfast.text_prompts import ROLES, PromptOptions, choose_prompts, routes_side
 
@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     import torch
     from sentence_transformers import SentenceTransformer
 
+    from holdfast.backends.backend_options import Backend
+
 POOLINGS = ("cls", "mean", "max", "lasttoken", "prompt")
 _READ_AS = "_holdfast_read_as"
 """The attribute of a loaded model with the notices on how it is read."""
+_BACKEND = "_holdfast_backend"
+"""The attribute of a loaded model with the record of its backend."""
 
 
 def load_sentence_transformer(
@@ -32,6 +36,7 @@ def load_sentence_transformer(
     device: str | None = None,
     prompts: PromptOptions | None = None,
     sides_only: bool = False,
+    backend: Backend | None = None,
 ) -> SentenceTransformer:
     """Load the model that ``spec`` names, in fp32, without writing anything to the terminal.
 
@@ -50,6 +55,8 @@ def load_sentence_transformer(
         prompts: the choice of a prompt, stored on the model (`choose_prompts`); ``None``: none is made yet, and a model
             with prompts and no default cannot encode texts.
         sides_only: every text will be a query or a document, so that no prompt or route for other texts is needed.
+        backend: the form in which the transformer is run (`holdfast.backends`); all but torch run on the CPU, without
+            gradients; ``None``: torch.
 
     Raises:
         UserError: as in `resolve_model` and, with ``prompts``, in `choose_prompts`; an unknown pooling; a pooling other
@@ -67,11 +74,14 @@ def load_sentence_transformer(
     from sentence_transformers.util import get_device_name  # slow imports: only after the name is checked
 
     from holdfast.prompt import freeze_pooling, with_prompt
+    from holdfast.static_encoder import check_table, load_model2vec
 
     own_modules = (folder / "modules.json").is_file() and kind == SENTENCE_TRANSFORMER
     with loading(folder, spec) as reading:
         if own_modules:
             model = _load_existing(folder)
+        elif is_model2vec(folder):
+            own_modules, model = True, load_model2vec(folder)
         else:
             model = _load_raw(model_modules(folder, spec)[0].folder, pooling, spec)
     if (adapter := adapter_in(folder)) is not None:
@@ -84,6 +94,7 @@ def load_sentence_transformer(
         model = with_prompt(model, name=spec)
     freeze_pooling(model)
     settle_limits(model, spec)
+    check_table(model, spec)
     if pooling is not None and (own := _own_pooling(model)) != pooling:
         raise UserError(
             f"{spec} is a SentenceTransformer whose pooling is {own or 'none'}: leave pooling out, or give a raw "
@@ -92,6 +103,10 @@ def load_sentence_transformer(
     store_notices(model, reading.notices)
     if prompts is not None:
         choose_prompts(model, prompts, spec=spec, sides_only=sides_only)
+    if backend is not None and not backend.is_torch:
+        from holdfast.backends.graph_encoder import with_backend
+
+        return with_backend(model, backend, folder, spec)
     # Loaded on the CPU first: the check above reads attributes of the parameters, which a move would lose.
     on_device: SentenceTransformer = model.to(device or get_device_name())
     return on_device
@@ -118,10 +133,24 @@ def store_notices(model: Any, lines: list[str]) -> None:
     setattr(model, _READ_AS, lines)
 
 
-def read_as(model: Any) -> dict[str, list[str]]:
-    """Return the notices on how a model was read, for a result's protocol: ``{read_as: lines}``, or empty."""
-    notices = getattr(model, _READ_AS, None)
-    return {"read_as": list(notices)} if notices else {}
+def store_backend(model: Any, record: dict[str, Any]) -> None:
+    """Store the record of the graph that runs a model in place of torch in the model, for `backend_of`."""
+    setattr(model, _BACKEND, record)
+
+
+def backend_of(model: Any) -> dict[str, Any] | None:
+    """Return the record of the graph that runs a model; None: torch does."""
+    return getattr(model, _BACKEND, None)
+
+
+def read_as(model: Any) -> dict[str, Any]:
+    """Return how a model was read, for a result's protocol.
+
+    ``{read_as: lines, backend: record}``: the notices (`store_notices`) and the record of its backend; without notices,
+    or run by torch, the entry is missing.
+    """
+    notices, backend = getattr(model, _READ_AS, None), backend_of(model)
+    return {**({"read_as": list(notices)} if notices else {}), **({"backend": backend} if backend else {})}
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from holdfast.edits.words import Words
 from holdfast.encoding import normalised
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
+from holdfast.user_functions import VectorFunction
 
 
 def unit(model: Any, text: str) -> Any:
@@ -250,3 +252,21 @@ def test_vectors_that_are_not_finite_are_told(encoder: Any, monkeypatch: pytest.
     monkeypatch.setattr(encoder_targets, "encode_sentences", lambda model, texts, **_: np.full((len(texts), 4), np.inf))
     with pytest.raises(UserError, match="my-encoder gives vectors that are not finite"):
         DriftTarget(encoder, source="my-encoder", threshold=0.5).prepare([Example(0, ("a dog",))])
+
+
+def test_the_claims_of_a_cheaper_form_are_confirmed_by_the_model(encoder: Any, resources: Any) -> None:
+    original, asked = "the old man sleeps on the big red bed", []
+
+    def far(texts: Sequence[str]) -> Any:
+        """Claim that every text reaches the goal."""
+        asked.extend(texts)
+        return -encoder.encode([original] * len(texts))
+
+    target = DriftTarget(encoder, source="e", threshold=-0.9)  # which no changed text really reaches
+    target.search_model = VectorFunction(far, name="far")
+    (attempt,) = Engine(target, resources, cheap_search=True).run(Typos(), [Example(0, (original,))])
+    assert len(set(asked)) > 5  # the search went on after the first claim
+    assert original not in asked
+    assert attempt.outcome == "failed"
+    exact = unit(encoder, original) @ unit(encoder, attempt.adversarial)
+    assert attempt.after["value"] == pytest.approx(exact, abs=2e-5)

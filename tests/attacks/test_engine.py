@@ -158,7 +158,7 @@ def test_only_the_second_text_of_a_pair_is_changed(
 def test_a_success_is_a_success_for_a_fresh_forward_pass(
     recipe: Recipe, target: ClassifierTarget, classifier: Classifier, resources: Any, examples: list[Example]
 ) -> None:
-    for attempt in Engine(target, resources, bf16=True).run(recipe, examples):
+    for attempt in Engine(target, resources, cheap_search=True).run(recipe, examples):
         fresh = int(classifier.logits([(attempt.adversarial,)]).argmax())
         assert (fresh != attempt.label) == (attempt.outcome == "succeeded")
         assert attempt.after["label"] == fresh
@@ -178,7 +178,7 @@ def test_a_claim_in_bf16_that_fp32_denies_is_searched_on(
     classifier: Classifier, resources: Any, examples: list[Example]
 ) -> None:
     honest = attempts(Engine(ClassifierTarget(classifier), resources), PWWS(), examples)
-    lied_to = attempts(Engine(TwoFaced(classifier), resources, bf16=True), PWWS(), examples)
+    lied_to = attempts(Engine(TwoFaced(classifier), resources, cheap_search=True), PWWS(), examples)
     # Every text is asked about again in fp32, so the search is the one in fp32.
     assert {n: decided(a) for n, a in lied_to.items()} == {n: decided(a) for n, a in honest.items()}
     assert sum(a.passes for a in lied_to.values()) > sum(a.passes for a in honest.values())

@@ -21,6 +21,7 @@ from holdfast.attacks.encoder_targets import (
 from holdfast.attacks.examples import Example
 from holdfast.attacks.search_corpus import Searched, read_searched
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget, Target
+from holdfast.backends.backend_options import Backend
 from holdfast.data.class_names import ClassNames
 from holdfast.data.labels import ClassMatch, match_classes
 from holdfast.data.registry import Labelled, ScoredPairs, hidden_labels_note, is_local, load_labelled, load_pairs
@@ -28,7 +29,7 @@ from holdfast.data.tasks import Task, task_named
 from holdfast.errors import UserError
 from holdfast.input_limits import UNLIMITED, Cuts, count_cut, input_limit
 from holdfast.model_lookup import CALL, model_identity, resolve_model
-from holdfast.models import load_sentence_transformer, read_as
+from holdfast.models import backend_of, load_sentence_transformer, read_as
 from holdfast.progress import stage
 from holdfast.text_prompts import prompt_of, prompt_protocol, refuse_prompts
 from holdfast.user_functions import VectorFunction, load_function
@@ -77,7 +78,7 @@ class AttackedModel:
     goal: dict[str, Any] = field(default_factory=dict)
     device: str = "cpu"
     classes: ClassMatch | None = None
-    read_as: dict[str, list[str]] = field(default_factory=dict)
+    read_as: dict[str, Any] = field(default_factory=dict)
     prompts: dict[str, str | None] = field(default_factory=dict)
 
 
@@ -170,7 +171,8 @@ def load_attacked_model(
     if inputs.goal == "class":
         return _classifier(settings, inputs)
     model, threshold = settings.model, settings.threshold
-    encoder, identity = _encoder(settings, sides_only=inputs.goal == "neighbours")
+    sides_only = inputs.goal == "neighbours"
+    encoder, identity = _encoder(settings, sides_only=sides_only)
     target: EncoderTarget
     goal: dict[str, Any]
     if inputs.goal == "score":
@@ -192,9 +194,14 @@ def load_attacked_model(
             searched = inputs.searched.texts
             target = RetrievalTarget(encoder, source=model, corpus=searched, k=settings.k, progress=message.update)
         goal = {"k": settings.k, "searched": inputs.searched.record()}
-    return AttackedModel(
-        target, identity, goal, str(encoder.device), read_as=read_as(encoder), prompts=prompt_protocol(encoder)
-    ), inputs
+    device, prompts = str(encoder.device), prompt_protocol(encoder)
+    attacked = AttackedModel(target, identity, goal, device, read_as=read_as(encoder), prompts=prompts)
+    if (form := settings.search_form) is not None:
+        target.search_model = load_sentence_transformer(
+            model, device=settings.device, prompts=settings, sides_only=sides_only, backend=form
+        )
+        attacked = replace(attacked, read_as={**attacked.read_as, **_search_record(target.search_model, form)})
+    return attacked, inputs
 
 
 def cut_texts(target: Target, examples: Sequence[Example]) -> Cuts | None:
@@ -216,6 +223,7 @@ def _classifier(settings: AttackSettings, inputs: AttackInputs) -> tuple[Attacke
     task = ClassNames.of(inputs.task, inputs.classes or (), inputs.task)
     if model.startswith(CALL):
         refuse_prompts(settings, model)
+        refuse_backends(settings, "is a function")
         function, identity = load_function(model)
         called = CallableTarget(function, name=model, call_batch=settings.call_batch, retries=settings.retries)
         names = ClassNames.of_columns(model, called.columns(inputs.examples))
@@ -224,11 +232,15 @@ def _classifier(settings: AttackSettings, inputs: AttackInputs) -> tuple[Attacke
         return AttackedModel(called, identity, classes=found), _renumbered(inputs, found)
     from holdfast.attacks.classifier import load_classifier
 
-    classifier = load_classifier(model, device=settings.device, prompts=settings)
+    classifier = load_classifier(model, device=settings.device, prompts=settings, backend=settings.chosen_backend)
     found = match_classes(classifier.class_names, task, settings.label_map)
     identity = model_identity(resolve_model(model))
     target = ClassifierTarget(classifier, found.groups)
     device, notes = str(classifier.device), read_as(classifier.model)
+    if (form := settings.search_form) is not None:
+        search = load_classifier(model, device=settings.device, prompts=settings, backend=form)
+        target.search_classifier = search
+        notes = {**notes, **_search_record(search.model, form)}
     prompts = prompt_protocol(classifier.model, sides=False)
     attacked = AttackedModel(target, identity, device=device, classes=found, read_as=notes, prompts=prompts)
     return attacked, _renumbered(inputs, found)
@@ -239,6 +251,7 @@ def _encoder(settings: AttackSettings, *, sides_only: bool) -> tuple[SentenceEnc
     model = settings.model
     if model.startswith(CALL):
         refuse_prompts(settings, model)
+        refuse_backends(settings, "is a function")
         return VectorFunction.named(model, call_batch=settings.call_batch, retries=settings.retries)
     folder = resolve_model(model)
     path = folder / "config.json"
@@ -246,8 +259,26 @@ def _encoder(settings: AttackSettings, *, sides_only: bool) -> tuple[SentenceEnc
         raise UserError(  # it would be loaded as an encoder
             f"{model} gives one number for a text, and attacks need classes or vectors: name a classifier or an encoder"
         )
-    encoder = load_sentence_transformer(model, device=settings.device, prompts=settings, sides_only=sides_only)
+    encoder = load_sentence_transformer(
+        model, device=settings.device, prompts=settings, sides_only=sides_only, backend=settings.chosen_backend
+    )
     return encoder, model_identity(folder)
+
+
+def _search_record(model: Any, form: Backend) -> dict[str, Any]:
+    """Return the record of the form of the search for the protocol."""
+    return {"search_backend": backend_of(model) or {"name": str(form)}}
+
+
+def refuse_backends(settings: AttackSettings, reason: str) -> None:
+    """Refuse ``backend`` and ``search_backend`` for what is no model.
+
+    Raises:
+        UserError: one of them is given.
+    """
+    given = {"--backend": not settings.chosen_backend.is_torch, "--search-backend": settings.search_form is not None}
+    for option in (option for option, is_given in given.items() if is_given):
+        raise UserError(f"{option} is for a model, and {settings.model} {reason}: leave it out")
 
 
 def _default_split(task: Task, data: Path | None) -> str:

@@ -32,6 +32,7 @@ from holdfast.attacks.recipes import Recipe
 from holdfast.attacks.resource_names import SETS
 from holdfast.attacks.resources import Resources, availability
 from holdfast.attacks.work_estimate import WorkEstimate, attack_estimate
+from holdfast.backends.backend_options import refuse_precision
 from holdfast.data.sources import STDIN
 from holdfast.distributed import own_device
 from holdfast.errors import UserError
@@ -68,6 +69,7 @@ def attack(
     check_numbers(settings)
     recipes = make_recipes(settings.recipes, settings.constants)
     _check_output(settings)
+    _check_forms(settings, recipes)
     run = _load(replace(settings, device=settings.device or own_device()), recipes, console)
     truncated = _print_notes(run)
     protocol = run.protocol()
@@ -135,6 +137,7 @@ class _Run:
             **({"notes": list(inputs.notes)} if inputs.notes else {}),
             **({"class_match": classes.record()} if classes is not None else {}),
             **self.model.prompts,
+            **{name: form for name, form in self.model.read_as.items() if name.endswith("backend")},
             "recipes": {recipe.NAME: recipe_record(recipe) for recipe in self.recipes},
             "resources": dict(vars(self.settings.resource_names)),
             "precision": self.settings.precision,
@@ -207,6 +210,17 @@ def _check_output(settings: AttackSettings) -> None:
         raise UserError("--texts and --search cannot both be standard input (-): it can be read only once")
 
 
+def _check_forms(settings: AttackSettings, recipes: Sequence[Recipe]) -> None:
+    """Refuse what a form of the model cannot do, before anything is loaded."""
+    backend, _ = settings.chosen_backend, settings.search_form
+    refuse_precision(backend, settings.precision)
+    needing = [recipe.NAME for recipe in recipes if recipe.GRADIENTS]
+    if needing and not backend.is_torch:
+        raise UserError(
+            f"{settings.model} gives no gradients with --backend {backend}: leave {needing[0]} out of --recipes"
+        )
+
+
 def _place(settings: AttackSettings) -> tuple[int, int]:
     """Return the rank and the number of processes, from the launcher or from ``processes``."""
     return launch.rank(), max(launch.processes(), settings.processes)
@@ -215,8 +229,8 @@ def _place(settings: AttackSettings) -> tuple[int, int]:
 def _precision(settings: AttackSettings, model: AttackedModel) -> ResolvedPrecision:
     import torch
 
-    if settings.model.startswith(CALL):
-        return "fp32"  # the precision of a function is fixed: a second query would give the same answer
+    if settings.search_form is not None or not settings.chosen_backend.is_torch or settings.model.startswith(CALL):
+        return "fp32"  # that of a function or a graph is fixed: a second query would give the same answer
     return resolve_precision(settings.precision, torch.device(model.device))
 
 
@@ -228,7 +242,7 @@ def _attack_share(
     engine = Engine(
         run.model.target,
         run.resources,
-        bf16=settings.precision == "bf16",
+        cheap_search=settings.precision == "bf16" or settings.search_form is not None,
         side_by_side=settings.side_by_side,
         seed=settings.seed,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from holdfast.attacks.resource_names import ResourceOptions
+from holdfast.backends.backend_options import Backend, BackendOptions
 from holdfast.data.label_map import LabelMap
 from holdfast.model_lookup import CALL_BATCH
 from holdfast.precision import Precision
@@ -21,7 +22,7 @@ SIDE_BY_SIDE = 64
 
 
 @dataclass(frozen=True)
-class AttackSettings(ResourceOptions, RolePromptOptions):
+class AttackSettings(BackendOptions, ResourceOptions, RolePromptOptions):
     """Settings of an attack run.
 
     Attributes:
@@ -42,6 +43,8 @@ class AttackSettings(ResourceOptions, RolePromptOptions):
         margin: For --goal score: required increase of the error, in points of 5.
         similarity: use, use-large, or a SentenceTransformer; @0.8 after it: threshold; None: that of --resources.
         precision: Precision of the search: auto, fp32 or bf16. Every success is confirmed in fp32.
+        search_backend: Search on this form of the model, as for --backend (onnx, int8, ...), in place of --precision.
+            Every success is confirmed on the form of --backend, and the search goes on if it is none there; None: not.
         seed: Random seed of --examples, of recipes that draw at random, and of the intervals.
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
         output: Result file; FILE.examples.jsonl holds the texts, too. Without it, a stopped run cannot be resumed.
@@ -68,6 +71,7 @@ class AttackSettings(ResourceOptions, RolePromptOptions):
     margin: float = 1.0
     similarity: Annotated[str | None, Spelling(metavar="NAME|DIR")] = None
     precision: Precision = "auto"
+    search_backend: Annotated[str | None, Spelling(metavar="NAME")] = None
     seed: int = 42
     data: Folder | None = None
     output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None
@@ -78,3 +82,8 @@ class AttackSettings(ResourceOptions, RolePromptOptions):
     processes: int = 1
     device: Annotated[str | None, PYTHON_ONLY] = None
     label_map: LabelMap | None = None
+
+    @property
+    def search_form(self) -> Backend | None:
+        """The parsed option ``search_backend``."""
+        return None if self.search_backend is None else Backend.parse(self.search_backend, "--search-backend")

@@ -16,6 +16,7 @@ from torch import nn
 
 from holdfast.adversary.token_batches import in_batches
 from holdfast.backbone import is_bert_shaped, one_token_alone
+from holdfast.backends.backend_options import Backend
 from holdfast.data.class_names import ClassNames
 from holdfast.encoding import Progress, encode_sentences, measuring
 from holdfast.errors import UserError, one_of
@@ -23,7 +24,7 @@ from holdfast.input_limits import UNLIMITED, Cuts, checked_limit, count_tokens, 
 from holdfast.loading import loading
 from holdfast.model_folder import read_json
 from holdfast.model_lookup import resolve_model
-from holdfast.models import load_sentence_transformer, store_notices
+from holdfast.models import backend_of, load_sentence_transformer, store_notices
 from holdfast.precision import ResolvedPrecision
 from holdfast.shortening import shortened_for
 from holdfast.text_prompts import PromptOptions
@@ -68,8 +69,7 @@ class Classifier(ABC):
     @property
     def device(self) -> torch.device:
         """The device of the model."""
-        device: torch.device = next(self.model.parameters()).device
-        return device
+        return torch.device(self.model.device)
 
     def logits(
         self,
@@ -119,7 +119,8 @@ class _TransformerClassifier(Classifier):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self._last_layer = _layer_read_at_first_token(self.model)
+        self.has_gradients = backend_of(self.model) is None
+        self._last_layer = _layer_read_at_first_token(self.model) if self.has_gradients else None
 
     def _distinct_logits(
         self, texts: Sequence[Text], precision: ResolvedPrecision, progress: Progress | None, cuts: Cuts | None
@@ -182,7 +183,7 @@ def compute_logits(
         precision: ``"fp32"`` or ``"bf16"``.
         progress: called with (texts done, n) after each batch.
     """
-    device = next(model.parameters()).device
+    device = torch.device(model.device)
     total = len(encoded["input_ids"])
     logits = np.empty((total, model.config.num_labels), dtype=np.float32)
     done = 0
@@ -224,6 +225,7 @@ def load_classifier(
     *,
     regression: bool = False,
     prompts: PromptOptions | None = None,
+    backend: Backend | None = None,
 ) -> Classifier:
     """Load a classifier, in fp32.
 
@@ -233,6 +235,7 @@ def load_classifier(
         device: the device; None: the best one of the machine.
         regression: also accept a model with one output, whose ``logits`` are scores, (n, 1). Attacks need classes.
         prompts: the choice of a prompt, for a classifier on a frozen encoder; None: its default.
+        backend: the form in which the transformer is run (`holdfast.backends`); None: torch.
 
     Raises:
         UserError: there is no such model, it is not safe to load, or it is not a classifier; a prompt for a sequence
@@ -240,10 +243,10 @@ def load_classifier(
     """
     folder = resolve_model(path_or_name)
     if (folder / "modules.json").is_file() and not is_sequence_classifier(folder):
-        return _load_frozen(folder, path_or_name, device, prompts or PromptOptions())
+        return _load_frozen(folder, path_or_name, device, prompts or PromptOptions(), backend)
     for option in () if prompts is None else prompts.prompt_settings:
         raise UserError(f"--{option.replace('_', '-')} is for an encoder, and {path_or_name} is a sequence classifier")
-    return _load_transformer(folder, path_or_name, device, regression)
+    return _load_transformer(folder, path_or_name, device, regression, backend)
 
 
 def is_sequence_classifier(folder: Path) -> bool:
@@ -286,7 +289,9 @@ def class_names_of(config: Any, spec: str) -> list[str]:
     return [str(names[number]) for number in range(len(names))]
 
 
-def _load_frozen(folder: Path, spec: str, device: str | None, prompts: PromptOptions) -> Classifier:
+def _load_frozen(
+    folder: Path, spec: str, device: str | None, prompts: PromptOptions, backend: Backend | None
+) -> Classifier:
     path = folder / CLASSES_FILE
     if not path.is_file():
         raise UserError(
@@ -297,14 +302,16 @@ def _load_frozen(folder: Path, spec: str, device: str | None, prompts: PromptOpt
         classes, task = content["classes"], content.get("task")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path}: not the list of a classifier's classes: make the classifier again") from error
-    model = load_sentence_transformer(spec, device=device, prompts=prompts)
+    model = load_sentence_transformer(spec, device=device, prompts=prompts, backend=backend)
     if not isinstance(classes, list) or model.get_embedding_dimension() != len(classes):
         raise UserError(f"{path}: its classes do not fit the model's last layer: make the classifier again")
     limit = input_limit(model) or UNLIMITED
     return _FrozenClassifier(model, model.tokenizer, list(map(str, classes)), False, spec, limit, task)
 
 
-def _load_transformer(folder: Path, spec: str, device: str | None, regression: bool) -> Classifier:
+def _load_transformer(
+    folder: Path, spec: str, device: str | None, regression: bool, backend: Backend | None
+) -> Classifier:
     from sentence_transformers.util import get_device_name
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -323,8 +330,14 @@ def _load_transformer(folder: Path, spec: str, device: str | None, regression: b
     classes = class_names_of(model.config, spec)
     takes_pairs = _mapping(getattr(model.config, "holdfast", None)).get("takes_pairs")
     takes_pairs = takes_pairs if isinstance(takes_pairs, bool) else None  # the file may hold anything
-    model = model.to(device or get_device_name())
-    return _TransformerClassifier(model, tokenizer, classes, takes_pairs, spec, limit, trained_on(model.config))
+    if backend is None or backend.is_torch:
+        shown = model.to(device or get_device_name())
+    else:
+        from holdfast.backends.graph_classifier import graph_classifier
+
+        shown = graph_classifier(model, tokenizer, limit, backend, folder, spec)
+        store_notices(shown, reading.notices)
+    return _TransformerClassifier(shown, tokenizer, classes, takes_pairs, spec, limit, trained_on(model.config))
 
 
 def settle_padding(model: Any, tokenizer: Any) -> None:

@@ -20,6 +20,7 @@ from holdfast.attacks.targets import Output, Target, Texts, characters_seen, unk
 from holdfast.edits.words import Words
 from holdfast.encoding import Progress, Vectors, encode_sentences, normalised
 from holdfast.errors import UserError
+from holdfast.models import backend_of
 from holdfast.precision import ResolvedPrecision
 from holdfast.text_prompts import Role, has_route, prompt_of, side_of
 from holdfast.user_functions import VectorFunction
@@ -51,6 +52,13 @@ def characters_read(model: SentenceEncoder, text: str, role: Role | None = None)
     return max(0, characters_seen(model.tokenizer, (prompt + text,), 0) - len(prompt))
 
 
+def _differentiable(model: SentenceEncoder, role: Role | None) -> bool:
+    """Return True for a model with a transformer that torch runs, whose route does not depend on the side of the texts."""
+    if isinstance(model, VectorFunction) or backend_of(model) is not None or model.transformers_model is None:
+        return False
+    return role is None or not has_route(model, role)
+
+
 class EncoderTarget(Target):
     """A sentence encoder as a target; the output for a text is its normalised vector.
 
@@ -58,18 +66,17 @@ class EncoderTarget(Target):
         model: any SentenceTransformer, or a function.
         source: its name, for the result.
         role: side of the attacked texts.
+
+    Attributes:
+        search_model: a cheaper form of the model, which answers the search in fp32; None: the model does, in bf16.
     """
 
     has_classes = False
+    search_model: SentenceEncoder | None = None
 
     def __init__(self, model: SentenceEncoder, *, source: str, role: Role | None = None) -> None:
         self.model, self.source, self.role = model, source, role
-        # Gradients are those of a transformer without a choice of the route by the side of the texts.
-        self.has_gradients = (
-            not isinstance(model, VectorFunction)
-            and model.transformers_model is not None
-            and not (role is not None and has_route(model, role))
-        )
+        self.has_gradients = _differentiable(model, role)
         self.unknown = unknown_token(model.tokenizer)
 
     def seen(self, example: Example) -> int:
@@ -99,12 +106,15 @@ class EncoderTarget(Target):
         precision: ResolvedPrecision = "fp32",
         progress: Progress | None = None,
     ) -> Vectors:
-        """Encode n texts of a side; return their vectors, (n, d).
+        """Encode n texts of a side; return their vectors, (n, d): in bf16, those of the model for the search, if any.
 
         Raises:
             UserError: a vector is not finite.
         """
-        vectors = encode_sentences(self.model, texts, role=role, precision=precision, progress=progress)
+        model = self.model
+        if precision == "bf16" and self.search_model is not None:
+            model, precision = self.search_model, "fp32"
+        vectors = encode_sentences(model, texts, role=role, precision=precision, progress=progress)
         if not np.isfinite(vectors).all():
             raise UserError(f"{self.source} gives vectors that are not finite: its weights are damaged or it overflows")
         return vectors
@@ -124,6 +134,8 @@ class EncoderTarget(Target):
 
         if isinstance(self.model, VectorFunction):
             return super().gradients(questions)
+        if not self.has_gradients:
+            raise UserError(f"{self.source} has no gradients in this form: leave the geometry recipe out")
         # Without the template's bias, which is used in training only: `vectors` returns the vectors used at inference.
         encoder = Encoder(self.model, template_bias=False)
         examples = [example for example, _ in questions]

@@ -88,8 +88,9 @@ class Engine:
     Args:
         target: the attacked model with its goal.
         resources: the linguistic resources.
-        bf16: search in bf16. A text that reaches the goal is computed again in fp32, and the attack receives the fp32
-            answer.
+        cheap_search: search with the inexact outputs of the target: in bf16, or of a cheaper form of the model. A text
+            that reaches the goal is computed again exactly, and the attack receives the exact answer: if the goal is
+            not reached, it goes on.
         side_by_side: number of parallel attacks.
         most_kept: characters of kept texts above which further attacks wait; see `MOST_KEPT`.
         seed: random seed of the recipes that draw random numbers.
@@ -101,14 +102,14 @@ class Engine:
         target: Target,
         resources: Resources,
         *,
-        bf16: bool = False,
+        cheap_search: bool = False,
         side_by_side: int = SIDE_BY_SIDE,
         most_kept: int = MOST_KEPT,
         seed: int = 42,
         memory: bool = True,
     ) -> None:
         self.target, self.resources = target, resources
-        self.bf16, self.seed, self.memory = bf16, seed, memory
+        self.cheap_search, self.seed, self.memory = cheap_search, seed, memory
         self.side_by_side, self.most_kept = side_by_side, most_kept
         self.passes = 0
         self._running: list[_Running] = []
@@ -212,7 +213,7 @@ class Engine:
         reached = state.verdict.reached and reason is None
         text = state.words.text
         if state.changed and text not in attack.confirmed:
-            # A failed bf16 search: its best text is computed again in fp32 for the result.
+            # A failed cheap search: its best text is computed again exactly for the result.
             state.verdict = self.target.verdict(
                 example, self._outputs([self.target.model_input(example, text)], exact=True)[0]
             )
@@ -251,12 +252,12 @@ class Engine:
                 attack.answer, attack.request = answer, None
 
     def _query(self, attacks: Sequence[_Running]) -> list[list[Verdict]]:
-        """Query the target for all texts of all attacks; with bf16, compute texts that reach the goal again in fp32."""
+        """Query the target for all texts of all attacks; compute texts that reach the goal again exactly."""
         if not self.memory:
             for attack in attacks:
                 attack.outputs.clear()
-        self._compute(attacks, exact=not self.bf16, only_reached=False)
-        if self.bf16:
+        self._compute(attacks, exact=not self.cheap_search, only_reached=False)
+        if self.cheap_search:
             self._compute(attacks, exact=True, only_reached=True)
         answers = []
         for attack in attacks:

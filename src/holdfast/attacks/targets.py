@@ -15,6 +15,7 @@ from holdfast.attacks.requests import LossGradient
 from holdfast.edits.words import Words
 from holdfast.errors import UserError
 from holdfast.model_lookup import CALL_BATCH
+from holdfast.precision import ResolvedPrecision
 from holdfast.shortening import shortened_for
 from holdfast.user_functions import Batched, Function
 
@@ -94,7 +95,13 @@ class ClassifierTarget(Target):
         classifier: the model.
         groups: groups of the model's classes that form one class of the task; each class is in one group. None: one
             group per class. The probability of a group is the sum over its classes.
+
+    Attributes:
+        search_classifier: a cheaper form of the classifier, which answers the search in fp32; None: the classifier
+            does, in bf16.
     """
+
+    search_classifier: Classifier | None = None
 
     def __init__(self, classifier: Classifier, groups: Groups | None = None) -> None:
         self.classifier, self.groups = classifier, groups
@@ -119,7 +126,9 @@ class ClassifierTarget(Target):
 
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
         """Return the logits."""
-        logits = self.classifier.logits(texts, precision="fp32" if exact else "bf16").astype(np.float64)
+        form = self.classifier if exact or self.search_classifier is None else self.search_classifier
+        precision: ResolvedPrecision = "bf16" if not exact and form is self.classifier else "fp32"
+        logits = form.logits(texts, precision=precision).astype(np.float64)
         if not np.isfinite(logits).all():
             raise UserError(f"{self.source} gives scores that are not finite: its weights are damaged or it overflows")
         logits = merged(logits, self.groups)

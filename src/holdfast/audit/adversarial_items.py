@@ -169,7 +169,7 @@ def _attempts(
     engine = Engine(
         target,
         context.linguistics.resources,
-        bf16=settings.precision == "bf16",
+        cheap_search=settings.precision == "bf16",
         seed=settings.seed,
         side_by_side=side_by_side,
     )

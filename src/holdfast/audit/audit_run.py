@@ -25,6 +25,7 @@ from holdfast.audit.shared_vectors import SharedVectors
 from holdfast.audit.time_budget import TimeBudget
 from holdfast.audit.vector_movement import Space, Units
 from holdfast.audit.verdicts import thresholds
+from holdfast.backends.backend_options import refuse_precision
 from holdfast.edits.misspellings import read_misspellings
 from holdfast.errors import UserError
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
@@ -32,7 +33,7 @@ from holdfast.evaluation.retrieval import load_retrieval
 from holdfast.evaluation.retrieval_table import version_name
 from holdfast.input_limits import Cuts, cut_line
 from holdfast.model_lookup import CALL, model_identity, resolve_model
-from holdfast.models import load_sentence_transformer, read_as
+from holdfast.models import backend_of, load_sentence_transformer, read_as
 from holdfast.number_ranges import check_numbers
 from holdfast.precision import resolve as resolve_precision
 from holdfast.progress import stage
@@ -82,9 +83,9 @@ def audit(
         folder, linguistics, texts = prepare_inputs(settings)
     with stage(console, f"loading {settings.model}", announce=False):
         model, identity = _encoder(settings, folder)
-    if folder is not None:
+    if folder is not None and backend_of(model) is None:
         settings = replace(settings, precision=resolve_precision(settings.precision, torch.device(str(model.device))))
-    else:  # the precision of a function is fixed: a second query would give the same answer
+    else:  # the precision of a function or a graph is fixed: a second query would give the same answer
         settings = replace(settings, precision="fp32")
     selection = selection_of(settings)
     if settings.estimate:
@@ -161,7 +162,11 @@ def _encoder(settings: AuditSettings, folder: Path | None) -> tuple[SentenceEnco
     if folder is None:
         return VectorFunction.named(settings.model, call_batch=settings.call_batch, retries=settings.retries)
     model = load_sentence_transformer(
-        settings.model, pooling=settings.pooling, device=settings.device, prompts=settings
+        settings.model,
+        pooling=settings.pooling,
+        device=settings.device,
+        prompts=settings,
+        backend=settings.chosen_backend,
     )
     return model, model_identity(folder)
 
@@ -196,6 +201,7 @@ def matches(result: Mapping[str, Any], settings: AuditSettings) -> bool:
         result["model_sha256"] == model_identity(resolve_model(settings.model))["model_sha256"]
         and result["seed"] == settings.seed
         and protocol.get("prompt_options", {}) == settings.prompt_settings
+        and protocol.get("backend", {"name": "torch"})["name"] == str(settings.chosen_backend)
         and all(protocol[name] == getattr(settings, name) for name in _MATCHED)
         and protocol.get("items") == selection_of(settings).record()
         and protocol.get("misspellings") == _misspellings_record(settings)
@@ -220,6 +226,9 @@ def _check(settings: AuditSettings) -> None:
         raise UserError(f"--pooling is for a raw language model, and {settings.model} is a function")
     if settings.model.startswith(CALL):
         refuse_prompts(settings, settings.model)
+    refuse_precision(settings.chosen_backend, settings.precision)
+    if settings.model.startswith(CALL) and not settings.chosen_backend.is_torch:
+        raise UserError(f"--backend is for a model, and {settings.model} is a function")
 
 
 def selection_of(settings: AuditSettings) -> ItemSelection:

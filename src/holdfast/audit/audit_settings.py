@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from holdfast.attacks.resource_names import ResourceNames, ResourceOptions
+from holdfast.backends.backend_options import BackendOptions
 from holdfast.model_lookup import CALL_BATCH
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, PYTHON_ONLY, Folder, Spelling
@@ -21,7 +22,7 @@ MAX_SECONDS = 480.0
 
 
 @dataclass(frozen=True)
-class AuditSettings(ResourceOptions, RolePromptOptions):
+class AuditSettings(BackendOptions, ResourceOptions, RolePromptOptions):
     """Settings of an audit.
 
     Attributes:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from holdfast.backends.backend_options import BackendOptions, refuse_precision
 from holdfast.cli.app import AUDIT
 from holdfast.cli.console import console, work_quietly
 from holdfast.cli.verbs import Call, verb
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class EvaluateSettings(RolePromptOptions):
+class EvaluateSettings(BackendOptions, RolePromptOptions):
     """Settings of an evaluation.
 
     Attributes:
@@ -90,6 +91,8 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
     _check_retrieval_options(settings, measures_retrieval)
     systems = retrieval_systems(settings.systems or "")
     noises = _noises(settings)
+    backend = settings.chosen_backend
+    refuse_precision(backend, settings.precision)
     call.lock(settings.output)
     with work_quietly(), process_group():
         folder = resolve_model(settings.model)
@@ -100,6 +103,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
                 device=own_device(),
                 prompts=settings,
                 sides_only=all(map(is_retrieval, names)),
+                backend=backend,
             )
             index = _index(settings)
         retrieval = RetrievalOptions(index, systems, settings.qrels)
@@ -165,7 +169,12 @@ def _index(settings: EvaluateSettings) -> SentenceTransformer | None:
     given = ("prompt", "prompt_name", "no_prompt", "document_prompt", "document_prompt_name")
     prompts = RolePromptOptions(**{name: getattr(settings, name) for name in given})
     return load_sentence_transformer(
-        settings.index, pooling=settings.pooling, device=own_device(), prompts=prompts, sides_only=True
+        settings.index,
+        pooling=settings.pooling,
+        device=own_device(),
+        prompts=prompts,
+        sides_only=True,
+        backend=settings.chosen_backend,
     )
 
 

@@ -17,6 +17,7 @@ from holdfast.files import created_folder, exclusive, locked
 from holdfast.hardening import sts_cost
 from holdfast.hardening.harden_settings import AUTO, HardenSettings
 from holdfast.launch import is_first_process
+from holdfast.model_folder import is_model2vec
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.number_ranges import check_numbers
 from holdfast.progress import stage
@@ -65,7 +66,8 @@ def harden(
         UserError: an error in the settings or the data, or an error of the training or the audit.
     """
     check_numbers(settings)  # before audits, which take minutes
-    if settings.pooling is None and not (resolve_model(settings.model) / "modules.json").exists():
+    folder = resolve_model(settings.model)
+    if settings.pooling is None and not (folder / "modules.json").exists() and not is_model2vec(folder):
         raise UserError(
             f"{settings.model} is a raw language model, not an encoder in use: train an encoder with "
             "`holdfast train`, or name the pooling that you use with --pooling"

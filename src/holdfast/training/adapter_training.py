@@ -43,7 +43,7 @@ def adapter_base(spec: str) -> str:
     return spec if from_hub else str(place.resolve())
 
 
-def trainable(model: SentenceTransformer) -> tuple[int, int]:
+def trainable_numbers(model: SentenceTransformer) -> tuple[int, int]:
     """Return how many numbers of a model are trained, and how many it has."""
     parameters = list(model.parameters())
     return sum(each.numel() for each in parameters if each.requires_grad), sum(each.numel() for each in parameters)

@@ -39,8 +39,9 @@ from holdfast.runs.duplicate_shares import duplicates_before, logged_shares
 from holdfast.runs.run import Run
 from holdfast.runs.run_log import METRICS_FILE, read_log
 from holdfast.runs.training_progress import TrainingProgress, TrainingStage
+from holdfast.static_encoder import static_module, trainable
 from holdfast.text_prompts import prompt_of, prompt_protocol
-from holdfast.training.adapter_training import adapter_base, check_lora, trainable
+from holdfast.training.adapter_training import adapter_base, check_lora, trainable_numbers
 from holdfast.training.corpus_checks import refuse_single_text, share_in_first_batches
 from holdfast.training.cpu import FreedMemory, fast_on_cpu
 from holdfast.training.export import export, model_card
@@ -134,7 +135,7 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
     prepared = {} if texts is None else dict(texts.prepare_model(model, corpus))
     if lora is not None:
         add_lora(model, lora, adapter_base(config.model))
-        trained, everything = trainable(model)
+        trained, everything = trainable_numbers(model)
         run.print(f"adapters of rank {lora.r} are trained: {trained:,} of {everything:,} numbers")
     choice, line = (None, "") if texts is None else texts.choice()
     selection = GOAL if choice is not None else resolved_selection(config.selection, config.data)
@@ -142,6 +143,7 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
     if config.matryoshka is not None:
         weights = parse_dimensions(config.matryoshka)
         prepared[MATRYOSHKA] = list(fitted_dimensions(weights, model.get_embedding_dimension() or 0))
+    model = _trainable(config, model)
     run.begin(_record(config, identity, corpus, selection, model) | goal | prepared)
     where = f"{processes()} process{'es' * (processes() > 1)} on {model.device}, {run.record['training']['precision']}"
     where += ", weights and optimiser sharded" * shard
@@ -151,6 +153,16 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
     with dropout_of(model, config.dropout):  # before objectives copy the model
         objective = _objective(config, objective_type, model, options)
         return _run(config, model, objective, corpus, run, shard, choice)
+
+
+def _trainable(config: TrainConfig, model: SentenceTransformer) -> SentenceTransformer:
+    """Return the model in its form for training; a static encoder, which has no layers, can be anchored only."""
+    if static_module(model) is not None and config.method != "anchored":
+        raise UserError(
+            f"{config.model} has static vectors, without layers or dropout, which {config.method} needs: harden it "
+            "(`holdfast harden`), or train an encoder with a transformer"
+        )
+    return trainable(model)
 
 
 def _spooled(config: TrainConfig, texts: TrainingTexts | None, progress: Callable[[int], None]) -> SpooledCorpus:

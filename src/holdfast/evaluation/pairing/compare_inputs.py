@@ -65,7 +65,9 @@ def read_side(words: str) -> Side:
             raise UserError(f"{seen[key]} and {source.path} hold the same model: seeds are models of several trainings")
         seen[key] = source.path
     first = sources[0]
-    name = shown(str(first.result["model"])) + (f" and {len(sources) - 1} more" if len(sources) > 1 else "")
+    backend = first.result.get("protocol", {}).get("backend")
+    form = f" ({shown(str(backend['name']))})" if isinstance(backend, Mapping) and "name" in backend else ""
+    name = shown(str(first.result["model"])) + form + (f" and {len(sources) - 1} more" if len(sources) > 1 else "")
     return Side(name, sources)
 
 

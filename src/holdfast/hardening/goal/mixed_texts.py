@@ -160,7 +160,9 @@ class MixedTexts:
         from holdfast.hardening.added_vocabulary import takes_misspellings
 
         reason = ""
-        if not takes_misspellings(model):
+        if model.transformers_model is None:
+            reason = "its vectors are static"
+        elif not takes_misspellings(model):
             reason = "its tokeniser is not one of WordPieces"
         elif not language_of_corpus(self.all_texts()).is_english:
             reason = "the corpus is not in English"

@@ -1,0 +1,1 @@
+"""Other forms of a transformer for inference: graphs run by onnxruntime or OpenVINO in place of torch."""
