@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,6 +12,7 @@ from holdfast.cli.app import AUDIT
 from holdfast.cli.console import console, work_quietly
 from holdfast.cli.verbs import Call, verb
 from holdfast.errors import UserError
+from holdfast.forms import parse_forms, plain_rows
 from holdfast.settings import ARGUMENT, Folder, Spelling
 from holdfast.text_prompts import RolePromptOptions, prompt_protocol
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
     from holdfast.edits.noise import Noise
+    from holdfast.forms import Form
     from holdfast.progress import Stage
 
 
@@ -46,6 +48,8 @@ class EvaluateSettings(RolePromptOptions):
             It changes the second sentences of pairs, the test texts of transfer tasks and the queries of retrieval.
         misspellings: Known misspellings of words for the noise typing: lines WORD, tab, MISSPELLING MISSPELLING ..., or
             MISSPELLING->WORD.
+        forms: Measure the vectors in these forms, too, joined by commas: int8, uint8, binary, ubinary, dim=256 (the
+            first dimensions), dim=256+int8.
         output: Write the result to this file.
     """
 
@@ -60,6 +64,7 @@ class EvaluateSettings(RolePromptOptions):
     pooling: str | None = None
     noise: Annotated[str | None, Spelling(metavar="KIND[=X],...")] = None
     misspellings: Annotated[Path | None, Spelling(metavar="FILE")] = None
+    forms: Annotated[str | None, Spelling(flag="--as", metavar="FORM,...")] = None
     output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None
 
 
@@ -89,7 +94,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
     measures_retrieval = any(map(is_retrieval, names))
     _check_retrieval_options(settings, measures_retrieval)
     systems = retrieval_systems(settings.systems or "")
-    noises = _noises(settings)
+    noises, forms = _noises(settings), parse_forms(settings.forms)
     call.lock(settings.output)
     with work_quietly(), process_group():
         folder = resolve_model(settings.model)
@@ -102,6 +107,8 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
                 sides_only=all(map(is_retrieval, names)),
             )
             index = _index(settings)
+            for form, measured, name in _formed(settings, forms, encoder, index):
+                form.require(measured.get_embedding_dimension() or 0, name)
         retrieval = RetrievalOptions(index, systems, settings.qrels)
         began = time.monotonic()
         with stage(call.progress, "encoding", unit="sentences") as encoding:
@@ -115,6 +122,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
                 started=lambda task: _announce(encoding, task),
                 retrieval=retrieval,
                 noises=noises,
+                forms=forms,
             )
         if not rows:  # not the first of several processes
             return
@@ -125,7 +133,12 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
             encoder,
             rows,
             options=evaluation_options(
-                names, text=settings.text, precision=settings.precision, pooling=settings.pooling, noises=noises
+                names,
+                text=settings.text,
+                precision=settings.precision,
+                pooling=settings.pooling,
+                noises=noises,
+                forms=forms,
             ),
             identity=model_identity(folder),
             command=call.command,
@@ -146,6 +159,16 @@ def _noises(settings: EvaluateSettings) -> list[Noise]:
     if misspellings is not None and settings.noise is None:
         raise UserError("--misspellings is for the noise typing: add --noise typing")
     return Noise.parse(settings.noise, misspellings=misspellings) if settings.noise is not None else []
+
+
+def _formed(
+    settings: EvaluateSettings, forms: Sequence[Form], encoder: SentenceTransformer, index: SentenceTransformer | None
+) -> Iterator[tuple[Form, SentenceTransformer, str]]:
+    """Yield each form with each encoder whose vectors it applies to, and the name of the encoder."""
+    for form in forms:
+        yield form, encoder, settings.model
+        if index is not None and settings.index is not None:
+            yield form, index, settings.index
 
 
 def _check_retrieval_options(settings: EvaluateSettings, measures_retrieval: bool) -> None:
@@ -193,10 +216,12 @@ def _announce(encoding: Stage, task: str) -> None:
 
 
 def _show(model: str, rows: Sequence[dict[str, Any]]) -> None:
+    from holdfast.evaluation.form_table import form_tables
     from holdfast.evaluation.retrieval_table import retrieval_table
     from holdfast.evaluation.score_tables import sts_table, transfer_table
 
-    out = console()
+    out, whole = console(), rows
+    rows = plain_rows(rows)
     out.print(model, markup=False, highlight=False)  # a title would be wrapped to the width of the table
     of_texts = [row for row in rows if row["task"] != "retrieval"]  # its table has noisy queries beside clean ones
     for noise in dict.fromkeys(row.get("noise") for row in of_texts):
@@ -213,6 +238,8 @@ def _show(model: str, rows: Sequence[dict[str, Any]]) -> None:
     for row in rows:
         if row["task"] == "space":
             out.print(_space_line(row), highlight=False)
+    for each in form_tables(whole):
+        out.print(each)
 
 
 def _space_line(row: Mapping[str, Any]) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.evaluation.dense_search import DECIMALS
+from holdfast.evaluation.form_losses import SEED as SEED_OF_LOSSES
 from holdfast.evaluation.noisy_task import SEED as SEED_OF_NOISE
-from holdfast.evaluation.retrieval import SEED as BOOTSTRAP_SEED
 from holdfast.evaluation.retrieval import RetrievalOptions, similarity_of
+from holdfast.evaluation.retrieval_differences import SEED as BOOTSTRAP_SEED
 from holdfast.evaluation.sts import ALL_STS_TASKS
 from holdfast.evaluation.transfer import FOLDS, SEED, STRENGTHS, STRENGTHS_ACROSS, TRANSFER_TASKS
 from holdfast.input_limits import input_protocol
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
     from holdfast.edits.noise import Noise
+    from holdfast.forms import Form
     from holdfast.user_functions import SentenceEncoder
 
 
@@ -31,6 +33,7 @@ def evaluation_options(
     pooling: str | None = None,
     limit: int | None = None,
     noises: Sequence[Noise] = (),
+    forms: Sequence[Form] = (),
 ) -> dict[str, Any]:
     """Return the options of an evaluation, the first part of the protocol of its result.
 
@@ -41,12 +44,15 @@ def evaluation_options(
         pooling: pooling of a raw masked LM, if one was given.
         limit: number of rows of each part of a task, if only some were measured.
         noises: the noise in which the tasks were measured, too.
+        forms: the forms of vectors in which they were.
     """
     options: dict[str, Any] = {"tasks": list(tasks), "text": text, "precision": precision, "pooling": pooling}
     if noises:
         options |= {"noise": [str(noise) for noise in noises], "noise_seed": SEED_OF_NOISE}
         for noise in noises:
             options |= {"misspellings": noise.misspellings.record()} if noise.misspellings is not None else {}
+    if forms:
+        options |= forms_protocol(forms)
     return options if limit is None else {**options, "limit": limit}
 
 
@@ -101,6 +107,17 @@ def _methods(tasks: Sequence[str]) -> dict[str, Any]:
             "C_folds_of_train": list(STRENGTHS_ACROSS),
         }
     return methods
+
+
+def forms_protocol(forms: Sequence[Form]) -> dict[str, Any]:
+    """Return the part of the protocol about forms of the vectors."""
+    return {
+        "forms": [str(form) for form in forms],
+        "scoring_of_forms": "bytes are read back as the lower ends of their intervals, bits as +1 and -1, then the "
+        "model's similarity (in bits: by Hamming distance); in a search the query is float, else both texts are in "
+        "the form",
+        "losses_of_forms": f"paired bootstrap over items, seed {SEED_OF_LOSSES}",
+    }
 
 
 def retrieval_protocol(model: SentenceEncoder, options: RetrievalOptions) -> dict[str, Any]:
