@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from holdfast.errors import UserError, did_you_mean
 
+Row = TypeVar("Row", bound=Mapping[str, Any])
 Vectors = npt.NDArray[np.float32]
 
 PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
@@ -108,11 +109,17 @@ class FittedForm:
         return _shortened(vectors, self.form.dimensions)
 
     def documents(self, vectors: Vectors) -> Vectors:
-        """Return the vectors (n, D) of stored texts, shortened, quantised and read back, (n, d)."""
+        """Return the vectors (n, D) of stored texts, shortened, quantised and read back, (n, d).
+
+        A vector that is zero or not finite has no form: it stays as it is.
+        """
         kept = _shortened(vectors, self.form.dimensions)
         if self.form.precision == FLOAT32:
             return kept
-        return self._read_back(self._quantised(kept))
+        is_valid = np.isfinite(kept).all(axis=1) & kept.any(axis=1)
+        found = kept.copy()
+        found[is_valid] = self._read_back(self._quantised(kept[is_valid]))
+        return found
 
     def _quantised(self, vectors: Vectors) -> npt.NDArray[np.integer[Any]]:
         from sentence_transformers.util import quantize_embeddings
@@ -188,7 +195,7 @@ def form_of(row: Mapping[str, Any]) -> str | None:
     return None if form in (None, FLOAT32) else str(form)
 
 
-def plain_rows(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def plain_rows(rows: Iterable[Row]) -> list[Row]:
     """Return the rows of results on the vectors as the model gives them."""
     return [row for row in rows if form_of(row) is None]
 

@@ -27,9 +27,11 @@ from holdfast.audit.vector_movement import Space, Units
 from holdfast.audit.verdicts import thresholds
 from holdfast.edits.misspellings import read_misspellings
 from holdfast.errors import UserError
+from holdfast.evaluation.evaluation_result import forms_protocol
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
 from holdfast.evaluation.retrieval import load_retrieval
 from holdfast.evaluation.retrieval_table import version_name
+from holdfast.forms import parse_forms
 from holdfast.input_limits import Cuts, cut_line
 from holdfast.model_lookup import CALL, model_identity, resolve_model
 from holdfast.models import load_sentence_transformer, read_as
@@ -82,6 +84,9 @@ def audit(
         folder, linguistics, texts = prepare_inputs(settings)
     with stage(console, f"loading {settings.model}", announce=False):
         model, identity = _encoder(settings, folder)
+        if not isinstance(model, VectorFunction):
+            for form in parse_forms(settings.forms):
+                form.require(model.get_embedding_dimension() or 0, settings.model)
     if folder is not None:
         settings = replace(settings, precision=resolve_precision(settings.precision, torch.device(str(model.device))))
     else:  # the precision of a function is fixed: a second query would give the same answer
@@ -98,7 +103,8 @@ def audit(
     if isinstance(model, VectorFunction) and settings.output is not None:
         model.memory = journal
     budget = TimeBudget(settings.max_seconds, began - journal.spent)
-    progress = AuditProgress(console, 3 + len(audit_steps.attack_steps(selection)))
+    forms = parse_forms(settings.forms)
+    progress = AuditProgress(console, 3 + len(forms) + len(audit_steps.attack_steps(selection)))
     language = language_of(texts.texts, settings.language)
     for line in filter(None, (*about_journal, _describe_texts(texts, settings), language.line())):
         progress.console.print(line, highlight=False, markup=False)
@@ -128,6 +134,7 @@ def audit(
             **({"items": selection.record()} if settings.items is not None else {}),
             "language": language.record(),
             "left_out": budget.left_out,
+            **(forms_protocol(forms) if forms else {}),
             **read_as(model),
             **prompt_protocol(model),
         },
@@ -199,6 +206,7 @@ def matches(result: Mapping[str, Any], settings: AuditSettings) -> bool:
         and all(protocol[name] == getattr(settings, name) for name in _MATCHED)
         and protocol.get("items") == selection_of(settings).record()
         and protocol.get("misspellings") == _misspellings_record(settings)
+        and protocol.get("forms", []) == [str(form) for form in parse_forms(settings.forms)]
         and settings.masked_lm in (None, protocol["resources"]["masked_lm"])
         and protocol["texts"]["sha256"] == texts_of(settings).sha256
     )
@@ -213,6 +221,7 @@ _MATCHED = ("examples", "texts_per_item", "max_seconds", "max_words", "pooling")
 
 def _check(settings: AuditSettings) -> None:
     check_numbers(settings)
+    parse_forms(settings.forms)
     if settings.retrieval is not None and settings.items is None:
         load_retrieval(RETRIEVAL, data=settings.retrieval)
     selection_of(settings)

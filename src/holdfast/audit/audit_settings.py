@@ -47,6 +47,8 @@ class AuditSettings(ResourceOptions, RolePromptOptions):
         call_batch: For call:...: largest number of texts in one call.
         estimate: Print the estimate of texts, queries and time, and stop.
         retries: For call:...: repeat a failed call so often, after 1, 2, 4, ... seconds.
+        forms: Measure the items of changed texts, of retrieval and of labelled sets in these forms of the vectors, too,
+            joined by commas: int8, uint8, binary, ubinary, dim=256 (the first dimensions), dim=256+int8.
         output: Write the result, with its texts, to this file.
     """
 
@@ -69,4 +71,5 @@ class AuditSettings(ResourceOptions, RolePromptOptions):
     call_batch: int = CALL_BATCH
     estimate: bool = False
     retries: int = 0
+    forms: Annotated[str | None, Spelling(flag="--as", metavar="FORM,...")] = None
     output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None

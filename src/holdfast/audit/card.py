@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from holdfast.audit.item_names import item_name
-from holdfast.forms import form_of
+from holdfast.forms import form_of, plain_rows
 
 Row = Mapping[str, Any]
 Column = Literal["hold", "move"]
@@ -55,12 +55,8 @@ def absent_by_reason(rows: Iterable[Row]) -> dict[str, list[str]]:
 def noise_line(rows: Iterable[Row]) -> str | None:
     """Return a line on people's noise beside synthetic noise; None unless both were measured."""
     by_group: dict[str, list[str]] = {}
-    for row in rows:
-        if (
-            form_of(row) is None
-            and "stability" in row["metrics"]
-            and row.get("group") in ("human noise", "synthetic noise")
-        ):
+    for row in plain_rows(rows):
+        if "stability" in row["metrics"] and row.get("group") in ("human noise", "synthetic noise"):
             by_group.setdefault(row["group"], []).append(f"{item_name(row)} {row['metrics']['stability']:.3f}")
     if len(by_group) < 2:
         return None

@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.audit.card import column_of
 from holdfast.audit.item_names import item_name
 from holdfast.edits.noise import NOISE
+from holdfast.forms import plain_rows
 from holdfast.model_lookup import CALL
 
 METHOD = "anchored"
@@ -28,7 +29,7 @@ def advice(result: Mapping[str, Any]) -> list[str]:
     Args:
         result: a result of the kind "audit".
     """
-    rows = result["results"]
+    rows = plain_rows(result["results"])
     weak = [row for row in rows if row["verdict"] in ("bends", "breaks")]
     few = [item_name(row) for row in rows if row["verdict"] == "too few"]
     lines = []

@@ -101,7 +101,7 @@ def quality_items(context: AuditContext) -> Planned:
     texts = [
         (place, text) for place, row in enumerate(order) for text in (pairs.sentences1[row], pairs.sentences2[row])
     ]
-    return Planned(texts, lambda: [_quality_item(context, pairs)])
+    return Planned(texts, lambda context: [_quality_item(context, pairs)])
 
 
 def _quality_item(context: AuditContext, pairs: ScoredPairs) -> Item:

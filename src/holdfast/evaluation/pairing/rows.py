@@ -35,9 +35,10 @@ def compare(
 
     Returns:
         Rows and notes. A row ``{task, split, n, metric, baseline, other, seeds, metrics, test}`` for each task that all
-        results hold (and ``recipe`` for attacks, ``form`` for forms of vectors, ``seed_by_seed`` if each seed has its own items); ``metrics`` are the
-        fields of `holdfast.evaluation.comparison.Difference`. The averages of the seven similarity and transfer tasks
-        come last, if all seven are there. The notes are lines about what is left out and what the reader must know.
+        results hold (and ``recipe`` for attacks, ``form`` for forms of vectors, ``seed_by_seed`` if each seed has its
+        own items); ``metrics`` are the fields of `holdfast.evaluation.comparison.Difference`. The averages of the
+        seven similarity and transfer tasks come last, if all seven are there, for each form. The notes are lines about
+        what is left out and what the reader must know.
 
     Raises:
         UserError: the results have nothing in common, different items, items of different attacks, or no items.
