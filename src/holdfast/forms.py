@@ -12,7 +12,7 @@ h; that of a float query with a document in bits is the dot product of the query
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -68,6 +68,12 @@ class Form:
                 f"--as {self}: {spec} has {dimensions:,} dimensions (did you mean {str(nearest)!r}?): keep as many or "
                 "fewer"
             )
+
+    def require_of(self, model: Any, spec: str) -> None:
+        """Refuse a form with more dimensions than a loaded model has, as in `require`; a function shows them later."""
+        dimensions = getattr(model, "get_embedding_dimension", lambda: None)()
+        if dimensions:
+            self.require(dimensions, spec)
 
     def fitted(self, calibration: Vectors, *, of: str = "texts", spec: str = "the model") -> FittedForm:
         """Return the form with the ranges of its bytes, the smallest and the largest number of each dimension.
@@ -132,7 +138,7 @@ class FittedForm:
             # "binary" holds the bytes of "ubinary" minus 128.
             packed = (codes.astype(np.int16) + (128 if self.form.precision == "binary" else 0)).astype(np.uint8)
             bits = np.unpackbits(packed, axis=-1)[:, : self.ranges.shape[1]]
-            return bits.astype(np.float32) * 2.0 - 1.0
+            return np.asarray(bits * 2.0 - 1.0, dtype=np.float32)
         steps = (self.ranges[1] - self.ranges[0]) / 255
         steps = np.where(steps == 0, 1, steps)
         numbers = codes.astype(np.float64) + (128 if self.form.precision == "int8" else 0)
@@ -187,6 +193,16 @@ def parse_form(text: str, where: str = "--as") -> Form:
 
 def _known() -> str:
     return f"a form is one of {', '.join(PRECISIONS[1:])}, dim=N, or both ({_EXAMPLES})"
+
+
+def forms_protocol(forms: Sequence[Form]) -> dict[str, Any]:
+    """Return the part of a result's protocol about forms of vectors."""
+    return {
+        "forms": [str(form) for form in forms],
+        "scoring_of_forms": "bytes are read back as the lower ends of their intervals, bits as +1 and -1, then the "
+        "model's similarity (in bits: by Hamming distance); in a search the query is float, else both texts are in "
+        "the form",
+    }
 
 
 def form_of(row: Mapping[str, Any]) -> str | None:

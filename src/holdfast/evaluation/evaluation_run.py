@@ -24,10 +24,9 @@ from holdfast.number_ranges import in_range
 from holdfast.precision import ResolvedPrecision
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-
     from holdfast.edits.noise import Noise
     from holdfast.forms import Form
+    from holdfast.user_functions import SentenceEncoder
 
 GROUPS = {"sts": STS_TASKS, "transfer": TRANSFER_TASKS}
 TASKS = (*ALL_STS_TASKS, *TRANSFER_TASKS, "space", RETRIEVAL)
@@ -35,7 +34,7 @@ TASKS = (*ALL_STS_TASKS, *TRANSFER_TASKS, "space", RETRIEVAL)
 
 @dataclass(frozen=True)
 class _Space:
-    model: SentenceTransformer
+    model: SentenceEncoder
     data: Path | None
     name: str = "space"
 
@@ -69,7 +68,7 @@ def task_names(text: str, where: str = "--tasks") -> list[str]:
 
 
 def evaluate_tasks(
-    model: SentenceTransformer,
+    model: SentenceEncoder,
     tasks: Sequence[str],
     *,
     data: Path | None = None,
@@ -133,7 +132,7 @@ def evaluate_tasks(
 
 
 def evaluate_sts_dev(
-    model: SentenceTransformer, *, data: Path | None = None, text: str = "raw", limit: int | None = None
+    model: SentenceEncoder, *, data: Path | None = None, text: str = "raw", limit: int | None = None
 ) -> list[dict[str, Any]]:
     """Return one row for the STS-B dev pairs, on which papers report ablations and training selects checkpoints.
 
