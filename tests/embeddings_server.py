@@ -95,10 +95,10 @@ class _Handler(BaseHTTPRequestHandler):
         elif fault == "short":  # a complete message that is not JSON
             self._send(200, answer[: len(answer) // 2])
         else:
-            self._send(200, answer)
-            if fault != "slow":
+            if fault != "slow":  # counted before it is sent: the client may look at once
                 with server.lock:
                     server.answered.update(texts)
+            self._send(200, answer)
 
     def _send(self, status: int, data: bytes, headers: dict[str, str] | None = None, length: int | None = None) -> None:
         self.send_response(status)

@@ -226,7 +226,8 @@ def load_vector_function(options: Any) -> tuple[VectorFunction, dict[str, Any]]:
 def _vector(embedding: Any, index: int) -> Vectors:
     """Return one vector of an answer, a list of numbers or base64 of float32."""
     try:
-        vector = vector_of_base64(embedding) if isinstance(embedding, str) else np.asarray(embedding, np.float32)
+        with np.errstate(over="ignore"):  # too large a number becomes infinity
+            vector = vector_of_base64(embedding) if isinstance(embedding, str) else np.asarray(embedding, np.float32)
     except (ValueError, TypeError, OverflowError):
         vector = np.zeros(0, np.float32)
     if vector.ndim != 1 or not len(vector):

@@ -120,10 +120,10 @@ class FittedForm:
         A vector that is zero or not finite has no form: it stays as it is.
         """
         kept = _shortened(vectors, self.form.dimensions)
-        if self.form.precision == FLOAT32:
+        if self.form.precision == FLOAT32 or not len(kept):
             return kept
         is_valid = np.isfinite(kept).all(axis=1) & kept.any(axis=1)
-        found = kept.copy()
+        found: Vectors = kept.copy()
         found[is_valid] = self._read_back(self._quantised(kept[is_valid]))
         return found
 

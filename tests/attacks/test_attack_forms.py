@@ -11,7 +11,7 @@ from small_attacks import mistake
 from test_attack_functions import ON_SERVICE
 from test_attack_functions import service as service
 
-from holdfast.attacks.encoder_targets import RetrievalTarget
+from holdfast.attacks.encoder_targets import DriftTarget, RetrievalTarget
 from holdfast.attacks.examples import Example
 from holdfast.cli import main
 from holdfast.encoding import normalised
@@ -20,8 +20,8 @@ from holdfast.results import read_result
 from holdfast.user_functions import VectorFunction
 
 
-def signs(vectors: Any) -> Any:
-    return normalised(np.where(np.asarray(vectors) > 0.2, 1.0, -1.0))
+def embedded(service: Any, texts: list[str]) -> Any:
+    return np.concatenate([service([text]) for text in texts]).astype(np.float32)
 
 
 def test_a_drift_is_one_of_the_form(here: Path, service: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,18 +34,29 @@ def test_a_drift_is_one_of_the_form(here: Path, service: Any, capsys: pytest.Cap
     assert row["vectors"]["bytes"] == 8
     assert result["protocol"]["forms"] == ["dim=8+int8"]
     assert row["metrics"]["attacked"] > 5
-    for example in result["examples"]:
-        original, adversarial = (normalised(service([example[name]])[:, :8])[0] for name in ("original", "adversarial"))
-        if example["outcome"] == "succeeded":
-            assert example["after"]["value"] == pytest.approx(float(original @ adversarial), abs=0.03)
-            assert example["after"]["value"] < result["protocol"]["goal"]["threshold"]
+    originals = [example["original"] for example in result["examples"]]
+    fitted = parse_form("dim=8+int8").fitted(embedded(service, originals))
+    succeeded = [example for example in result["examples"] if example["outcome"] == "succeeded"]
+    assert succeeded
+    for example in succeeded:
+        pair = normalised(fitted.documents(embedded(service, [example["original"], example["adversarial"]])))
+        assert example["after"]["value"] == pytest.approx(float(pair[0] @ pair[1]), abs=2e-5)
+        assert example["after"]["value"] < result["protocol"]["goal"]["threshold"]
     assert main([*words, "--output", "plain.json"]) == 0
     capsys.readouterr()
     assert "r.json holds texts all typos as dim=8+int8" in mistake(capsys, ["compare", "plain.json", "r.json"])
     assert main(["compare", "plain.json", "r.json", "--as", "dim=8+int8"]) == 0
-    geometry = [*words[:-4], "--recipes", "geometry", "--as", "binary"]
-    assert "as binary gives no gradients" in mistake(capsys, [*geometry, "--texts", "mine.txt"]) or True
     assert "did you mean 'binary'" in mistake(capsys, [*words, "--as", "binry"])
+
+
+def test_a_form_has_no_gradients(encoder: Any) -> None:
+    fitted = parse_form("binary").fitted(encoder.encode(["a dog sleeps", "the cat sings"]))
+    target = DriftTarget(encoder, source="e", threshold=0.5, form=fitted)
+    assert not target.has_gradients
+    assert DriftTarget(encoder, source="e", threshold=0.5).has_gradients
+    (unit,) = target.units(["a dog sleeps"])
+    np.testing.assert_allclose(np.abs(unit), 1 / np.sqrt(len(unit)))
+    np.testing.assert_array_equal(unit > 0, encoder.encode("a dog sleeps") > 0)
 
 
 def test_queries_are_float_and_the_corpus_is_in_the_form() -> None:
@@ -66,16 +77,16 @@ def test_queries_are_float_and_the_corpus_is_in_the_form() -> None:
 
 @pytest.mark.parametrize("goal", [["--task", "stsb"], ["--texts", "mine.txt", "--goal", "neighbours", "--k", "2"]])
 def test_the_other_goals_take_a_form(here: Path, service: Any, goal: list[str]) -> None:
-    words = [*ON_SERVICE, *goal, "--set", "max_share=0.35", "--examples", "6", "--as", "binary", "--output", "r.json"]
+    words = [*ON_SERVICE, *goal, "--set", "max_share=0.35", "--examples", "6", "--as", "uint8", "--output", "r.json"]
     assert main(words) == 0
     result = read_result(here / "r.json")
-    assert [row["form"] for row in result["results"]] == ["binary"]
-    values = [row["after"]["value"] for row in result["examples"] if row["outcome"] != "skipped"]
-    assert values
-    if "stsb" in goal:  # of 16 bits, the cosine of two texts is 1 - 2h/16
-        assert all(round(value * 8, 3) == round(value * 8) for value in values)
+    assert [row["form"] for row in result["results"]] == ["uint8"]
+    assert "calibrated_on" in result["results"][0]["vectors"]
+    assert any(row["outcome"] != "skipped" for row in result["examples"])
 
 
 def test_classes_have_no_form(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["attack", "call:mine:says", "--task", "textfooler/mnli", "--recipes", "pwws", "--as", "int8"]
     assert "--as int8 is for goals that use vectors, and this is --goal class" in mistake(capsys, words)
+    words[1:2] = ["--endpoint", "http://127.0.0.1:9/v1", "--endpoint-model", "m"]
+    assert "--goal class needs scores of classes, and endpoint:m gives vectors" in mistake(capsys, words[:-2])

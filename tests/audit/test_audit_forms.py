@@ -20,7 +20,7 @@ from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
 from holdfast.results import read_result
 
-FEW = {"items": "case.lower,typos,keyboard,negation,name,quality", "max_seconds": 0.0, "texts_per_item": 30}
+FEW = {"items": "case.lower,typos,typing,negation,name,quality", "max_seconds": 0.0, "texts_per_item": 30}
 
 
 def test_items_are_measured_in_each_form_from_one_encoding(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +37,8 @@ def test_items_are_measured_in_each_form_from_one_encoding(here: Path, monkeypat
     counts.clear()
     result = run(**FEW, forms="ubinary,dim=16,int8")
     assert sum(counts) == encoded
-    forms = {form: [row for row in result["results"] if row.get("form") == form] for form in (None, "ubinary", "dim=16")}
+    rows = result["results"]
+    forms = {name: [row for row in rows if row.get("form") == name] for name in (None, "ubinary", "dim=16")}
     assert forms[None] == plain["results"]
     assert result["examples"] == plain["examples"]
     assert result["protocol"]["forms"] == ["ubinary", "dim=16", "int8"]
@@ -74,11 +75,14 @@ def test_the_documents_of_a_search_are_in_the_form_and_its_queries_float(here: P
     model = load_sentence_transformer("lm", device="cpu")
     documents = encode_sentences(model, texts)
     queries = [row["text"] for row in _queries(texts)]
-    found = (encode_sentences(model, queries) @ np.where(documents > 0, 1.0, -1.0).T).argmax(axis=1)
-    right = found == np.arange(len(texts))
-    assert rows["binary"]["n"] <= len(texts)
+    scores = encode_sentences(model, queries) @ np.where(documents > 0, 1.0, -1.0).T
+    right = scores.argmax(axis=1) == np.arange(len(texts))
+    best = np.sort(scores, axis=1)
+    untied = best[:, -1] - best[:, -2] > 1e-4  # documents with the same bits stand in another order here
     by_text = dict(zip(rows["binary"]["items"]["text"], rows["binary"]["items"]["correct"], strict=True))
-    assert [by_text[number] for number in sorted(by_text)] == [int(right[number]) for number in sorted(by_text)]
+    compared = [number for number in by_text if untied[number]]
+    assert [by_text[number] for number in compared] == [int(right[number]) for number in compared]
+    assert 0 < sum(right[compared]) < len(compared)
     assert rows["binary"]["against"]["float32"]["found"]["difference"] == pytest.approx(
         rows["binary"]["metrics"]["found"] - rows[None]["metrics"]["found"]
     )
@@ -154,7 +158,6 @@ def test_an_endpoint_is_audited_evaluated_and_attacked_and_no_text_is_answered_t
     for words, message in (
         (["audit", "lm", *endpoint], "give the model lm or --endpoint, not both"),
         (["audit"], "missing: model"),
-        (["attack", *endpoint, "--task", "sst2"], "gives vectors"),
         (["evaluate", *endpoint, "--prompt", "query: "], "--prompt is for a model, and endpoint:small is a function"),
     ):
         assert main(words) == 2
@@ -174,5 +177,5 @@ def test_a_function_is_evaluated(
     assert result["results"][0]["metrics"]["alignment"] >= 0.0
     assert main([*words, "--pooling", "mean"]) == 2
     assert "--pooling is for a raw masked language model" in capsys.readouterr().err
-    with pytest.raises(UserError, match=r"--as dim=9: the model has 4 dimensions \(did you mean 'dim=4'\?\)"):
+    with pytest.raises(UserError, match=r"--as dim=9: call:word_lengths:embed has 4 dimensions \(did you mean 'dim=4'"):
         run("call:word_lengths:embed", items="case.lower", forms="dim=9")

@@ -27,7 +27,8 @@ def test_each_form_is_a_line_beside_the_plain_vectors(tmp_path: Path) -> None:
 
 def test_an_attack_on_a_form_has_its_name(tmp_path: Path) -> None:
     attack = evaluate("runs/a", 70.0)
-    attack |= {"kind": "attack", "results": [row("texts", 10, "all", {"success_rate": 40.0}, recipe="typos", form="int8")]}
+    rows = [row("texts", 10, "all", {"success_rate": 40.0}, recipe="typos", form="int8")]
+    attack |= {"kind": "attack", "results": rows}
     attack["examples"] = []
     (source,) = read_sources([write(tmp_path / "attack.json", attack)])
     assert (source.label, source.form, "examples" in source.result) == ("a as int8", "int8", True)

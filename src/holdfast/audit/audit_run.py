@@ -290,6 +290,8 @@ def _run_items(
     if not vector_items.can_compare(units):
         reason = f"not measured: {first.row['told']}"
         return [first, *audit_steps.all_absent(edits, selection, reason)], timing, None
+    for form in parse_forms(settings.forms):
+        form.require(units.shape[1], settings.model)  # of a function, only its vectors tell
     space = _space(model, texts, units, vectors)
     context = AuditContext(
         settings=settings,
