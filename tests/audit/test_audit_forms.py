@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +165,7 @@ def test_an_endpoint_is_audited_evaluated_and_attacked_and_no_text_is_answered_t
 
 
 def test_a_function_is_evaluated(
-    here: Path, make_masked_lm: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("word_lengths.py").write_text(
         "def embed(texts):\n    return [[float(len(t)), float(t.count('a')), 1.0, len(t.split())] for t in texts]\n"
@@ -177,5 +177,9 @@ def test_a_function_is_evaluated(
     assert result["results"][0]["metrics"]["alignment"] >= 0.0
     assert main([*words, "--pooling", "mean"]) == 2
     assert "--pooling is for a raw masked language model" in capsys.readouterr().err
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(words) == 2
+    assert "is a function, which each process would ask: start one process" in capsys.readouterr().err
+    monkeypatch.delenv("WORLD_SIZE")
     with pytest.raises(UserError, match=r"--as dim=9: call:word_lengths:embed has 4 dimensions \(did you mean 'dim=4'"):
         run("call:word_lengths:embed", items="case.lower", forms="dim=9")

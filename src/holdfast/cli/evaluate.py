@@ -98,6 +98,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
     names = task_names(settings.tasks)
     measures_retrieval = any(map(is_retrieval, names))
     _check_retrieval_options(settings, measures_retrieval)
+    _check_function(settings)
     systems = retrieval_systems(settings.systems or "")
     noises, forms = _noises(settings), parse_forms(settings.forms)
     call.lock(settings.output)
@@ -160,6 +161,19 @@ def _noises(settings: EvaluateSettings) -> list[Noise]:
     return Noise.parse(settings.noise, misspellings=misspellings) if settings.noise is not None else []
 
 
+def _check_function(settings: EvaluateSettings) -> None:
+    """Refuse options that do not go with a function in place of a model."""
+    from holdfast.launch import processes
+
+    if not is_function(settings.model):
+        return
+    refuse_prompts(settings, settings.model)
+    if settings.pooling is not None:
+        raise UserError(f"--pooling is for a raw masked language model, and {settings.model} is a function")
+    if processes() > 1:
+        raise UserError(f"{settings.model} is a function, which each process would ask: start one process")
+
+
 def _encoder(settings: EvaluateSettings, *, sides_only: bool) -> tuple[SentenceEncoder, dict[str, Any]]:
     """Load the encoder, or the function in its place; return it and its hashes."""
     from holdfast.distributed import own_device
@@ -167,9 +181,6 @@ def _encoder(settings: EvaluateSettings, *, sides_only: bool) -> tuple[SentenceE
     from holdfast.models import load_sentence_transformer
 
     if is_function(settings.model):
-        refuse_prompts(settings, settings.model)
-        if settings.pooling is not None:
-            raise UserError(f"--pooling is for a raw masked language model, and {settings.model} is a function")
         return load_vector_function(settings)
     folder = resolve_model(settings.model)
     encoder = load_sentence_transformer(
