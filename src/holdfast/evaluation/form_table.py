@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -11,6 +11,7 @@ from rich.table import Table
 from holdfast.data.beir import CLEAN
 from holdfast.evaluation.form_losses import ROBUSTNESS
 from holdfast.evaluation.retrieval_table import version_name
+from holdfast.evaluation.sts import average
 from holdfast.forms import FLOAT32, form_of
 
 _METRICS = ("spearman", "accuracy", "recall@1")
@@ -47,7 +48,15 @@ def _table(form: str, rows: Sequence[Mapping[str, Any]], plain: Mapping[tuple[An
         against = row.get("against", {})
         cells = (_difference(against.get(key), metric) for key in (FLOAT32, ROBUSTNESS))
         table.add_row(_name(row), score, f"{row['metrics'][metric]:.2f}", *cells)
+    before, after = _average(plain.values()), _average(rows)
+    if before is not None and after is not None:
+        table.add_row("sts average", f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}", "")
     return table
+
+
+def _average(rows: Iterable[Mapping[str, Any]]) -> float | None:
+    """Return the mean Spearman of the seven similarity tasks in one form."""
+    return average([{**row, "form": None} for row in rows if "spearman" in row["metrics"]])
 
 
 def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
