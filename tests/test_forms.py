@@ -95,6 +95,16 @@ def test_a_shortened_form_is_quantised_after_it_was_shortened() -> None:
     assert fitted.documents(own).shape == (200, 8)
 
 
+def test_a_vector_that_is_zero_or_not_finite_has_no_form() -> None:
+    own = vectors(4)
+    own[1], own[2, 0] = 0.0, np.nan
+    for name in ("int8", "ubinary"):
+        found = Form(name).fitted(vectors()).documents(own)
+        np.testing.assert_array_equal(found[1:3], own[1:3])
+        assert np.isfinite(found[[0, 3]]).all()
+        assert Form(name).fitted(own[:1]).documents(own[:0]).shape == (0, DIMENSIONS)
+
+
 def test_rows_without_a_form_are_plain() -> None:
     rows = [{"n": 1}, {"n": 2, "form": "float32"}, {"n": 3, "form": "int8"}]
     assert [form_of(row) for row in rows] == [None, None, "int8"]

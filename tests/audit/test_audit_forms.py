@@ -66,6 +66,19 @@ def test_items_are_measured_in_each_form_from_one_encoding(here: Path, monkeypat
     assert lost["low"] <= lost["difference"] <= lost["high"]
 
 
+def test_the_mean_over_changes_of_the_meaning_is_of_the_form(here: Path) -> None:
+    Path("numbers.txt").write_text("".join(f"The man plays with {n} dogs in the park.\n" for n in range(2, 40)))
+    result = run(texts="numbers.txt", items="number,meaning", max_seconds=0.0, forms="ubinary")
+    rows = {(row["task"], row.get("form")): row for row in result["results"]}
+    for form in (None, "ubinary"):  # one kind of change was measured: its mean is that of all
+        number, meaning = rows["audit-number", form], rows["audit-meaning", form]
+        assert number["n"] == meaning["n"] > 20
+        assert meaning["metrics"]["p_hold_nearer"] == pytest.approx(number["metrics"]["p_hold_nearer"], abs=1e-5)
+    lost = rows["audit-number", "ubinary"]["against"]["float32"]["p_hold_nearer"]
+    values = [rows["audit-number", form]["metrics"]["p_hold_nearer"] for form in ("ubinary", None)]
+    assert lost["difference"] == pytest.approx(values[0] - values[1])
+
+
 def test_the_documents_of_a_search_are_in_the_form_and_its_queries_float(here: Path) -> None:
     texts = [f"{line} {line.replace('The', 'A')}" for line in Path("mine.txt").read_text().splitlines()]
     Path("passages.txt").write_text("\n".join(texts) + "\n")
