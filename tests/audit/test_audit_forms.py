@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from audited import by_task, run
+import small_edits
+from audited import by_task, run, some_texts
 
 from embeddings_server import EmbeddingsServer, running_server
 from holdfast.attacks.encoder_targets import mean_cosine
 from holdfast.audit import shared_vectors
 from holdfast.cli import main
+from holdfast.edits.edit_table import edit_table, noise_builders
 from holdfast.encoding import encode_sentences, normalised
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
@@ -66,17 +69,28 @@ def test_items_are_measured_in_each_form_from_one_encoding(here: Path, monkeypat
     assert lost["low"] <= lost["difference"] <= lost["high"]
 
 
-def test_the_mean_over_changes_of_the_meaning_is_of_the_form(here: Path) -> None:
-    Path("numbers.txt").write_text("".join(f"The man plays with {n} dogs in the park.\n" for n in range(2, 40)))
-    result = run(texts="numbers.txt", items="number,meaning", max_seconds=0.0, forms="ubinary")
+def test_the_mean_over_changes_of_the_meaning_is_of_the_form(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("mine.txt").write_text("\n".join(some_texts(100)) + "\n")
+    edits = edit_table({**noise_builders(), "moves": lambda: small_edits.MOVES})
+    monkeypatch.setattr("holdfast.audit.audit_run.edits_of", lambda *_: edits)
+    monkeypatch.syspath_prepend(str(Path(small_edits.__file__).parent))
+    given: dict[str, Any] = {"items": "roles,negation,meaning", "texts_per_item": 40, "max_seconds": 0.0, "data": None}
+    result = run("call:small_edits:at_random", examples=1, forms="ubinary", **given)
     rows = {(row["task"], row.get("form")): row for row in result["results"]}
-    for form in (None, "ubinary"):  # one kind of change was measured: its mean is that of all
-        number, meaning = rows["audit-number", form], rows["audit-meaning", form]
-        assert number["n"] == meaning["n"] > 20
-        assert meaning["metrics"]["p_hold_nearer"] == pytest.approx(number["metrics"]["p_hold_nearer"], abs=1e-5)
-    lost = rows["audit-number", "ubinary"]["against"]["float32"]["p_hold_nearer"]
-    values = [rows["audit-number", form]["metrics"]["p_hold_nearer"] for form in ("ubinary", None)]
-    assert lost["difference"] == pytest.approx(values[0] - values[1])
+    means = []
+    for form in (None, "ubinary"):
+        outcomes: dict[int, list[float]] = defaultdict(list)
+        for task in ("audit-roles", "audit-negation"):
+            items = rows[task, form]["items"]
+            for text, nearer in zip(items["text"], items["nearer"], strict=True):
+                outcomes[text].append(nearer)
+        meaning = rows["audit-meaning", form]
+        found = dict(zip(meaning["items"]["text"], meaning["items"]["nearer"], strict=True))
+        assert found == {text: pytest.approx(np.mean(own), abs=1e-5) for text, own in outcomes.items()}
+        means.append(meaning["metrics"]["p_hold_nearer"])
+    assert means[0] != means[1]
+    lost = rows["audit-meaning", "ubinary"]["against"]["float32"]["p_hold_nearer"]
+    assert lost["difference"] == pytest.approx(means[1] - means[0], abs=1e-5)
 
 
 def test_the_documents_of_a_search_are_in_the_form_and_its_queries_float(here: Path) -> None:
