@@ -40,7 +40,9 @@ def _name(option: Any) -> str:
 
 def _meaning(option: Any) -> str:
     text, default = (option.help or "").replace("|", "\\|"), option.default
-    if "[default: " in text or "[required]" in text or default in (None, False) or option.required or callable(default):
+    if "[default: " in text or "[required]" in text or option.required or callable(default):
+        return text
+    if default in (None, False, ""):
         return text
     if default is True:
         default = option.opts[0]

@@ -27,6 +27,8 @@ from holdfast.model_folder import model_modules, read_json_object, weights_files
 
 CALL = "call:"
 """Prefix of the name of a Python function in place of a model."""
+ENDPOINT = "endpoint:"
+"""Prefix of the name of a model of an HTTP endpoint (`holdfast.endpoint`)."""
 CALL_BATCH = 256
 """Default number of texts per call: accepted by network services, and enough for a local model."""
 BUNDLED_ENCODER, BUNDLED_MLM = "bundled", "bundled-mlm"
@@ -60,8 +62,10 @@ def resolve_model(spec: str) -> Path:
             at hand or is refused, the installed package's weights are
             not the known ones, or this copy of holdfast has no bundled model.
     """
-    if spec.startswith(CALL):
-        raise UserError(f"{spec} is a function, which only `holdfast attack` and `holdfast audit` accept: give a model")
+    if is_function(spec):
+        raise UserError(
+            f"{spec} is a function, which only `holdfast evaluate`, `attack` and `audit` accept: give a model"
+        )
     if not spec.strip():
         raise UserError("the model's name is empty: give a folder, a hub name, or " + PYPI_MODEL)
     if spec in BUNDLED:
@@ -78,6 +82,11 @@ def resolve_model(spec: str) -> Path:
         require_peft(f"{spec} is an adapter, which")
         base_folder(folder, spec, resolve_model)
     return folder
+
+
+def is_function(spec: str) -> bool:
+    """Return True if a name is that of a function in place of a model: of a Python function, or of an endpoint."""
+    return spec.startswith((CALL, ENDPOINT))
 
 
 def bundled_model(name: str) -> Path:

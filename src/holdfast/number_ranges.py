@@ -38,7 +38,10 @@ RANGES: Mapping[str, Range] = {
     **dict.fromkeys(("side_by_side", "call_batch", "max_words", "dimensions", "k"), _SIZE),
     **dict.fromkeys(("draws", "keep_checkpoints", "vocabulary", "intermediate", "evaluations"), _SIZE),
     "batch_tokens": Range(1, 10**8),
-    "retries": Range(0, 1000),
+    **dict.fromkeys(("retries", "endpoint_retries"), Range(0, 1000)),
+    "endpoint_characters": _COUNT,
+    "endpoint_rate": Range(0, 10**6, above=True),
+    "endpoint_timeout": Range(0, 10**5, above=True),
     "resamples": Range(100, 10**6),  # an interval needs its tails
     **dict.fromkeys(("max_length", "max_positions"), Range(1, 65_535)),
     "hidden": Range(1, 65_536),

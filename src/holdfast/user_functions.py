@@ -104,6 +104,8 @@ class Batched:
         for number in range(self._retries + 1):
             try:
                 return self._function(texts)
+            except UserError:  # of an endpoint, which has its own repetitions
+                raise
             except Exception as error:  # any error of the user's function
                 if number == self._retries:
                     often = f" {number + 1} times" if number else ""
@@ -129,6 +131,7 @@ class VectorFunction:
         name: name for the record.
         call_batch: maximum number of texts per call.
         retries: how often a failed call is repeated.
+        keeps_answers: the function answers a known text from what it has kept.
 
     Attributes:
         device: device of the vectors; the function may compute them anywhere.
@@ -140,8 +143,16 @@ class VectorFunction:
     device = "cpu"
     tokenizer = None
 
-    def __init__(self, function: Function, *, name: str, call_batch: int = CALL_BATCH, retries: int = 0) -> None:
-        self.name = name
+    def __init__(
+        self,
+        function: Function,
+        *,
+        name: str,
+        call_batch: int = CALL_BATCH,
+        retries: int = 0,
+        keeps_answers: bool = False,
+    ) -> None:
+        self.name, self.keeps_answers = name, keeps_answers
         self.before_call: Callable[[], None] | None = None
         self.memory: Memory | None = None
         self._function = Batched(function, name=name, call_batch=call_batch, retries=retries)

@@ -26,9 +26,12 @@ from holdfast.data.class_names import ClassNames
 from holdfast.data.labels import ClassMatch, match_classes
 from holdfast.data.registry import Labelled, ScoredPairs, hidden_labels_note, is_local, load_labelled, load_pairs
 from holdfast.data.tasks import Task, task_named
+from holdfast.encoding import encode_sentences
+from holdfast.endpoint import load_vector_function
 from holdfast.errors import UserError
+from holdfast.forms import FittedForm, Form, parse_form
 from holdfast.input_limits import UNLIMITED, Cuts, count_cut, input_limit
-from holdfast.model_lookup import CALL, model_identity, resolve_model
+from holdfast.model_lookup import is_function, model_identity, resolve_model
 from holdfast.models import backend_of, load_sentence_transformer, read_as
 from holdfast.progress import stage
 from holdfast.text_prompts import prompt_of, prompt_protocol, refuse_prompts
@@ -80,6 +83,7 @@ class AttackedModel:
     classes: ClassMatch | None = None
     read_as: dict[str, Any] = field(default_factory=dict)
     prompts: dict[str, str | None] = field(default_factory=dict)
+    form: FittedForm | None = None
 
 
 def load_inputs(settings: AttackSettings) -> AttackInputs:
@@ -168,11 +172,19 @@ def load_attacked_model(
         raise UserError(f"--label-map is for --goal class, and this is --goal {inputs.goal}: leave it out")
     if inputs.searched is not None:
         inputs.searched.require(settings.k)
+    form = None if settings.form is None else parse_form(settings.form)
+    form = None if form == Form() else form
     if inputs.goal == "class":
+        if form is not None:
+            raise UserError(f"--as {form} is for goals that use vectors, and this is --goal class")
         return _classifier(settings, inputs)
     model, threshold = settings.model, settings.threshold
     sides_only = inputs.goal == "neighbours"
     encoder, identity = _encoder(settings, sides_only=sides_only)
+    if form is not None:
+        form.require_of(encoder, model)
+        if settings.search_form is not None:
+            raise UserError(f"--search-backend searches without --as {form}: leave one of them out")
     target: EncoderTarget
     goal: dict[str, Any]
     if inputs.goal == "score":
@@ -180,28 +192,40 @@ def load_attacked_model(
         split = next(each for each in _FIT[task] if (task, each) != (inputs.task, inputs.split))
         pairs = load_pairs(task, split, data=settings.data)
         lowest = 1.0 if task == "sickr" else SCALE[0]
-        scale = fitted_scale(encoder, pairs.sentences1, pairs.sentences2, pairs.scores, lowest=lowest)
-        target = ScoredPairTarget(encoder, source=model, scale=scale, margin=settings.margin)
+        fitted = _calibrated(form, encoder, [*pairs.sentences1, *pairs.sentences2])
+        scale = fitted_scale(encoder, pairs.sentences1, pairs.sentences2, pairs.scores, lowest=lowest, form=fitted)
+        target = ScoredPairTarget(encoder, source=model, scale=scale, margin=settings.margin, form=fitted)
         goal = {"margin": settings.margin, "scale": f"isotonic fit of scores on cosines, {task} {split}"}
     elif inputs.goal == "drift":
-        probe = DriftTarget(encoder, source=model, threshold=0.0)
-        bound = halfway(probe, [e.text for e in inputs.examples]) if threshold is None else threshold
-        target = DriftTarget(encoder, source=model, threshold=bound)
+        texts = list(dict.fromkeys(example.text for example in inputs.examples))
+        fitted = _calibrated(form, encoder, texts)
+        probe = DriftTarget(encoder, source=model, threshold=0.0, form=fitted)
+        bound = halfway(probe, texts) if threshold is None else threshold
+        target = DriftTarget(encoder, source=model, threshold=bound, form=fitted)
         goal = {"threshold": bound, "chosen": "half-way to other texts" if threshold is None else "given"}
     else:
         assert inputs.searched is not None
         with stage(console, "encoding what is searched", unit="texts") as message:
             searched = inputs.searched.texts
-            target = RetrievalTarget(encoder, source=model, corpus=searched, k=settings.k, progress=message.update)
+            target = RetrievalTarget(
+                encoder, source=model, corpus=searched, k=settings.k, progress=message.update, form=form
+            )
         goal = {"k": settings.k, "searched": inputs.searched.record()}
     device, prompts = str(encoder.device), prompt_protocol(encoder)
-    attacked = AttackedModel(target, identity, goal, device, read_as=read_as(encoder), prompts=prompts)
-    if (form := settings.search_form) is not None:
+    attacked = AttackedModel(
+        target, identity, goal, device, read_as=read_as(encoder), prompts=prompts, form=target.form
+    )
+    if (search := settings.search_form) is not None:
         target.search_model = load_sentence_transformer(
-            model, device=settings.device, prompts=settings, sides_only=sides_only, backend=form
+            model, device=settings.device, prompts=settings, sides_only=sides_only, backend=search
         )
-        attacked = replace(attacked, read_as={**attacked.read_as, **_search_record(target.search_model, form)})
+        attacked = replace(attacked, read_as={**attacked.read_as, **_search_record(target.search_model, search)})
     return attacked, inputs
+
+
+def _calibrated(form: Form | None, encoder: SentenceEncoder, texts: Sequence[str]) -> FittedForm | None:
+    """Return the form calibrated on the distinct ones of some texts."""
+    return None if form is None else form.fitted(encode_sentences(encoder, list(dict.fromkeys(texts))))
 
 
 def cut_texts(target: Target, examples: Sequence[Example]) -> Cuts | None:
@@ -221,7 +245,12 @@ def _classifier(settings: AttackSettings, inputs: AttackInputs) -> tuple[Attacke
     """Load the classifier; return it, and the inputs with labels in its class order."""
     model = settings.model
     task = ClassNames.of(inputs.task, inputs.classes or (), inputs.task)
-    if model.startswith(CALL):
+    if settings.endpoint is not None:
+        raise UserError(
+            f"--goal class needs scores of classes, and {model} gives vectors: give --texts, or --goal drift or "
+            "neighbours"
+        )
+    if is_function(model):
         refuse_prompts(settings, model)
         refuse_backends(settings, "is a function")
         function, identity = load_function(model)
@@ -249,10 +278,10 @@ def _classifier(settings: AttackSettings, inputs: AttackInputs) -> tuple[Attacke
 def _encoder(settings: AttackSettings, *, sides_only: bool) -> tuple[SentenceEncoder, dict[str, Any]]:
     """Load the encoder; return it and its hashes."""
     model = settings.model
-    if model.startswith(CALL):
+    if is_function(model):
         refuse_prompts(settings, model)
         refuse_backends(settings, "is a function")
-        return VectorFunction.named(model, call_batch=settings.call_batch, retries=settings.retries)
+        return load_vector_function(settings)
     folder = resolve_model(model)
     path = folder / "config.json"
     if path.is_file() and json.loads(path.read_text(encoding="utf-8")).get("problem_type") == "regression":

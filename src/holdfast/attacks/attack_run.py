@@ -37,8 +37,9 @@ from holdfast.data.sources import STDIN
 from holdfast.distributed import own_device
 from holdfast.errors import UserError
 from holdfast.files import exclusive, output_lock, paths_in, write_text
+from holdfast.forms import forms_protocol
 from holdfast.input_limits import cut_line
-from holdfast.model_lookup import CALL
+from holdfast.model_lookup import is_function
 from holdfast.number_ranges import check_numbers
 from holdfast.precision import ResolvedPrecision
 from holdfast.precision import resolve as resolve_precision
@@ -138,6 +139,7 @@ class _Run:
             **({"class_match": classes.record()} if classes is not None else {}),
             **self.model.prompts,
             **{name: form for name, form in self.model.read_as.items() if name.endswith("backend")},
+            **(forms_protocol([self.model.form.form]) if self.model.form is not None else {}),
             "recipes": {recipe.NAME: recipe_record(recipe) for recipe in self.recipes},
             "resources": dict(vars(self.settings.resource_names)),
             "precision": self.settings.precision,
@@ -160,7 +162,8 @@ def _load(settings: AttackSettings, recipes: Sequence[Recipe], console: Console 
         model, inputs = load_attacked_model(settings, inputs, console)
     needing = [recipe.NAME for recipe in recipes if recipe.GRADIENTS]
     if needing and not model.target.has_gradients:
-        raise UserError(f"{settings.model} gives no gradients: leave {needing[0]} out of --recipes")
+        form = "" if model.form is None else f" as {model.form.form}"
+        raise UserError(f"{settings.model}{form} gives no gradients: leave {needing[0]} out of --recipes")
     settings = replace(settings, precision=_precision(settings, model))
     return _Run(settings, recipes, inputs, model, resources, console, rank, world)
 
@@ -171,7 +174,7 @@ def _estimate(run: _Run, done: Mapping[Key, Attempt]) -> WorkEstimate:
     recipes = len({recipe for recipe, number in keys if (recipe, number) not in done})
     waiting = {number for recipe, number in keys if (recipe, number) not in done}
     examples = [example for example in run.inputs.examples if example.number in waiting]
-    call_batch = run.settings.call_batch if run.settings.model.startswith(CALL) else None
+    call_batch = run.settings.call_batch if is_function(run.settings.model) else None
     found = attack_estimate(run.model.target, examples, recipes, call_batch)
     run.print_line(found.line())
     return found
@@ -229,7 +232,7 @@ def _place(settings: AttackSettings) -> tuple[int, int]:
 def _precision(settings: AttackSettings, model: AttackedModel) -> ResolvedPrecision:
     import torch
 
-    if settings.search_form is not None or not settings.chosen_backend.is_torch or settings.model.startswith(CALL):
+    if settings.search_form is not None or not settings.chosen_backend.is_torch or is_function(settings.model):
         return "fp32"  # that of a function or a graph is fixed: a second query would give the same answer
     return resolve_precision(settings.precision, torch.device(model.device))
 
@@ -275,7 +278,7 @@ def _timing(seconds: Mapping[str, float], attempts: Mapping[Key, Attempt]) -> di
 def _result(
     run: _Run, attempts: Mapping[Key, Attempt], protocol: dict[str, Any], command: Sequence[str] | None
 ) -> dict[str, Any]:
-    inputs, model, settings = run.inputs, run.model, run.settings
+    inputs, model, settings, form = run.inputs, run.model, run.settings, run.model.form
     rows, examples = [], []
     measured = _measure_similarity(run.resources, attempts)
     for recipe in run.recipes:
@@ -289,6 +292,7 @@ def _result(
                 "split": inputs.split,
                 "n": len(own),
                 "recipe": recipe.NAME,
+                **({} if form is None else {"form": str(form.form), "vectors": form.record()}),
                 "metrics": metrics,
                 "skipped": skip_reasons(own),
             }

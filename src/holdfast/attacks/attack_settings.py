@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from holdfast.attacks.resource_names import ResourceOptions
 from holdfast.backends.backend_options import Backend, BackendOptions
 from holdfast.data.label_map import LabelMap
+from holdfast.endpoint_options import EndpointOptions
 from holdfast.model_lookup import CALL_BATCH
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, PYTHON_ONLY, Assignments, Folder, Spelling
@@ -22,12 +23,12 @@ SIDE_BY_SIDE = 64
 
 
 @dataclass(frozen=True)
-class AttackSettings(BackendOptions, ResourceOptions, RolePromptOptions):
+class AttackSettings(BackendOptions, ResourceOptions, RolePromptOptions, EndpointOptions):
     """Settings of an attack run.
 
     Attributes:
         model: A classifier, an encoder, or call:package.module:function (list of texts -> scores of classes, or
-            vectors).
+            vectors); none with --endpoint.
         recipes: Recipes, or FILE.py:Class, joined by commas; `holdfast recipes` lists them.
         task: sst2, mr, ag_news, textfooler/mr, snli, ...: wrong classes; stsb, sickr: wrong scores.
         texts: Sentences without labels in place of a task, as for --corpus of train.
@@ -49,15 +50,17 @@ class AttackSettings(BackendOptions, ResourceOptions, RolePromptOptions):
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
         output: Result file; FILE.examples.jsonl holds the texts, too. Without it, a stopped run cannot be resumed.
         side_by_side: Examples attacked at once.
-        call_batch: For call:...: largest number of texts in one call.
+        call_batch: For call:... and --endpoint: largest number of texts in one call.
         retries: For call:...: repeat a failed call so often, after 1, 2, 4, ... seconds.
+        form: Attack the vectors in this form: int8, uint8, binary, ubinary, dim=256 (the first dimensions), or
+            dim=256+int8; without gradients.
         estimate: Print the estimate of texts, queries and time, and stop.
         processes: Processes that share the examples on this machine.
         device: Device of the model.
         label_map: The task's class for each class of the model: NEGATIVE=neg,POSITIVE=pos; None: matched by name.
     """
 
-    model: Annotated[str, ARGUMENT]
+    model: Annotated[str, ARGUMENT] = ""
     recipes: Sequence[str] = ("textfooler", "textbugger", "pwws", "bae-r", "bertattack", "geometry")
     task: str | None = None
     texts: str | None = None
@@ -78,6 +81,7 @@ class AttackSettings(BackendOptions, ResourceOptions, RolePromptOptions):
     side_by_side: int = SIDE_BY_SIDE
     call_batch: int = CALL_BATCH
     retries: int = 0
+    form: Annotated[str | None, Spelling(flag="--as", metavar="FORM")] = None
     estimate: bool = False
     processes: int = 1
     device: Annotated[str | None, PYTHON_ONLY] = None

@@ -20,6 +20,7 @@ from holdfast.attacks.targets import Output, Target, Texts, characters_seen, unk
 from holdfast.edits.words import Words
 from holdfast.encoding import Progress, Vectors, encode_sentences, normalised
 from holdfast.errors import UserError
+from holdfast.forms import FittedForm, Form
 from holdfast.models import backend_of
 from holdfast.precision import ResolvedPrecision
 from holdfast.text_prompts import Role, has_route, prompt_of, side_of
@@ -53,7 +54,7 @@ def characters_read(model: SentenceEncoder, text: str, role: Role | None = None)
 
 
 def _differentiable(model: SentenceEncoder, role: Role | None) -> bool:
-    """Return True for a model with a transformer that torch runs, whose route does not depend on the side of the texts."""
+    """Return True for a model with a transformer that torch runs, the same one for both sides of a search."""
     if isinstance(model, VectorFunction) or backend_of(model) is not None or model.transformers_model is None:
         return False
     return role is None or not has_route(model, role)
@@ -66,6 +67,7 @@ class EncoderTarget(Target):
         model: any SentenceTransformer, or a function.
         source: its name, for the result.
         role: side of the attacked texts.
+        form: the form in which vectors are stored and compared; None: the plain one.
 
     Attributes:
         search_model: a cheaper form of the model, which answers the search in fp32; None: the model does, in bf16.
@@ -74,9 +76,11 @@ class EncoderTarget(Target):
     has_classes = False
     search_model: SentenceEncoder | None = None
 
-    def __init__(self, model: SentenceEncoder, *, source: str, role: Role | None = None) -> None:
-        self.model, self.source, self.role = model, source, role
-        self.has_gradients = _differentiable(model, role)
+    def __init__(
+        self, model: SentenceEncoder, *, source: str, role: Role | None = None, form: FittedForm | None = None
+    ) -> None:
+        self.model, self.source, self.role, self.form = model, source, role, form
+        self.has_gradients = form is None and _differentiable(model, role)
         self.unknown = unknown_token(model.tokenizer)
 
     def seen(self, example: Example) -> int:
@@ -96,8 +100,8 @@ class EncoderTarget(Target):
         return [unit.copy() for unit in units]
 
     def units(self, texts: Sequence[str], *, exact: bool = True) -> Unit:
-        """Return the normalised vectors, (n, d) fp64."""
-        return normalised(self.encoded(list(texts), self.role, "fp32" if exact else "bf16"))
+        """Return the normalised vectors, (n, d) fp64, in the form of stored texts."""
+        return normalised(stored(self.encoded(list(texts), self.role, "fp32" if exact else "bf16"), self.form))
 
     def encoded(
         self,
@@ -132,7 +136,7 @@ class EncoderTarget(Target):
         from holdfast.adversary.gradient_encoder import GradientEncoder
         from holdfast.encoder import Encoder
 
-        if isinstance(self.model, VectorFunction):
+        if isinstance(self.model, VectorFunction) or self.form is not None:
             return super().gradients(questions)
         if not self.has_gradients:
             raise UserError(f"{self.source} has no gradients in this form: leave the geometry recipe out")
@@ -169,8 +173,16 @@ class ScoredPairTarget(EncoderTarget):
         margin: in points of the human scale.
     """
 
-    def __init__(self, model: SentenceEncoder, *, source: str, scale: Scale, margin: float = 1.0) -> None:
-        super().__init__(model, source=source, role=side_of(model, "query", named=True))
+    def __init__(
+        self,
+        model: SentenceEncoder,
+        *,
+        source: str,
+        scale: Scale,
+        margin: float = 1.0,
+        form: FittedForm | None = None,
+    ) -> None:
+        super().__init__(model, source=source, role=side_of(model, "query", named=True), form=form)
         self._other_role = side_of(model, "document", named=True)
         self.scale, self.margin = scale, margin
         self._ends = tuple(float(end) for end in scale([-1.0, 1.0]))
@@ -189,7 +201,7 @@ class ScoredPairTarget(EncoderTarget):
             units, others = vectors[::2], vectors[1::2]
         else:
             units = self.units([text for text, _ in texts])
-            others = normalised(self.encoded([other for _, other in texts], self._other_role))
+            others = normalised(stored(self.encoded([other for _, other in texts], self._other_role), self.form))
         for example, own, other in zip(examples, units, others, strict=True):
             self._others[example.number] = other
             self._first[example.number] = round(float(own @ other), _DECIMALS)
@@ -233,8 +245,10 @@ class ScoredPairTarget(EncoderTarget):
 class DriftTarget(EncoderTarget):
     """Label-free target: move a text's vector until its cosine with the original vector is below ``threshold``."""
 
-    def __init__(self, model: SentenceEncoder, *, source: str, threshold: float) -> None:
-        super().__init__(model, source=source)
+    def __init__(
+        self, model: SentenceEncoder, *, source: str, threshold: float, form: FittedForm | None = None
+    ) -> None:
+        super().__init__(model, source=source, form=form)
         self.threshold = threshold
         self._origins: dict[int, Unit] = {}
 
@@ -283,6 +297,7 @@ class RetrievalTarget(EncoderTarget):
         k: number of neighbours.
         progress: called with (texts done, distinct texts) while the corpus is encoded.
         vectors: the vectors of a corpus of distinct texts, if they are known.
+        form: the form of the vectors of the corpus, on which it is calibrated; the attacked texts are float queries.
     """
 
     def __init__(
@@ -294,6 +309,7 @@ class RetrievalTarget(EncoderTarget):
         k: int = 5,
         progress: Progress | None = None,
         vectors: Vectors | None = None,
+        form: Form | None = None,
     ) -> None:
         super().__init__(model, source=source, role=side_of(model, "query"))
         self.k = k
@@ -302,10 +318,17 @@ class RetrievalTarget(EncoderTarget):
         role = side_of(model, "document")
         if vectors is None or role is not None:  # known vectors are of texts encoded alike
             vectors = self.encoded(self._corpus, role, progress=progress)
-        self._vectors = vectors.copy()
+        if form is not None:
+            self.form, self.has_gradients = form.fitted(vectors, of="texts of the corpus", spec=source), False
+        self._vectors = stored(vectors, self.form).copy()
         for rows in self._blocks(len(self._vectors)):  # in blocks, to limit the fp64 memory
             self._vectors[rows] = normalised(self._vectors[rows])
         self._near: dict[int, npt.NDArray[np.intp]] = {}
+
+    def units(self, texts: Sequence[str], *, exact: bool = True) -> Unit:
+        """Return the normalised vectors of queries, (n, d) fp64."""
+        vectors = self.encoded(list(texts), self.role, "fp32" if exact else "bf16")
+        return normalised(vectors if self.form is None else self.form.queries(vectors))
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
         """Find the nearest neighbours of the original texts; reject all examples if the corpus is too small."""
@@ -367,6 +390,11 @@ class RetrievalTarget(EncoderTarget):
         return -(z * torch.tensor(centres, dtype=z.dtype, device=z.device)).sum()
 
 
+def stored(vectors: Vectors, form: FittedForm | None) -> Vectors:
+    """Return the vectors of stored texts in a form."""
+    return vectors if form is None else form.documents(vectors)
+
+
 def _candidates(row: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.intp]:
     """Return, in order, the positions that can be among the ``count`` largest once cosines are exact and rounded."""
     count = min(count, len(row))
@@ -382,6 +410,7 @@ def fitted_scale(
     scores: Sequence[float],
     *,
     lowest: float = SCALE[0],
+    form: FittedForm | None = None,
 ) -> Scale:
     """Fit an isotonic map from cosines to human scores, on pairs that are not attacked; vectors are in fp32.
 
@@ -391,9 +420,11 @@ def fitted_scale(
         second: n texts; queries if the user did.
         scores: human scores of the n pairs.
         lowest: the lowest score of the annotation scale.
+        form: the form of the vectors; None: the plain one.
     """
     sides = ((first, side_of(encoder, "document", named=True)), (second, side_of(encoder, "query", named=True)))
-    units = [normalised(encode_sentences(encoder, list(texts), role=role)) for texts, role in sides]
+    vectors = [encode_sentences(encoder, list(texts), role=role) for texts, role in sides]
+    units = [normalised(stored(own, form)) for own in vectors]
     cosines = np.round((units[0] * units[1]).sum(axis=1), _DECIMALS)
     fit = IsotonicRegression(y_min=lowest, y_max=SCALE[1], out_of_bounds="clip").fit(cosines, scores)
 

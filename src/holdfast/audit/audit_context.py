@@ -17,7 +17,7 @@ from holdfast.audit.edited_copies import ReadTexts
 from holdfast.audit.item_rows import NotMeasured
 from holdfast.audit.item_selection import ItemSelection
 from holdfast.audit.language import Language
-from holdfast.audit.shared_vectors import SharedVectors
+from holdfast.audit.shared_vectors import FormVectors, SharedVectors
 from holdfast.audit.time_budget import TimeBudget
 from holdfast.audit.vector_movement import Copy, NumberedTexts, Space
 from holdfast.edits.edit_table import EditTable
@@ -26,7 +26,9 @@ from holdfast.edits.misspellings import read_misspellings
 from holdfast.edits.synonym_edit import Exchange, wordnet_synonym
 from holdfast.edits.words import Words
 from holdfast.errors import UserError
+from holdfast.forms import FLOAT32, FittedForm, Form
 from holdfast.model_lookup import has_masked_lm_head
+from holdfast.text_prompts import Role, side_of
 
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM
@@ -170,6 +172,8 @@ class AuditContext:
         texts_per_item: the largest number of texts of a changed item.
         deadline: the time, by `time.monotonic`, at which the current step stops.
         record: entries that the items add to the protocol.
+        form: the form of the vectors in ``space`` and ``vectors``; None: the plain one.
+        sides: plain vectors of texts encoded as queries and as documents, for a model that tells them apart.
     """
 
     settings: AuditSettings
@@ -188,6 +192,8 @@ class AuditContext:
     texts_per_item: int = TEXTS_PER_ITEM
     deadline: float = float("inf")
     record: dict[str, object] = field(default_factory=dict)
+    form: FittedForm | None = None
+    sides: dict[Role | None, SharedVectors] = field(default_factory=dict)
 
     @property
     def examples(self) -> int:
@@ -198,6 +204,28 @@ class AuditContext:
     def few_texts(self) -> NumberedTexts:
         """The texts of a changed item: the first ones of the space."""
         return self.space.first(self.texts_per_item)
+
+    @property
+    def form_name(self) -> str:
+        """The name of the form of the vectors."""
+        return FLOAT32 if self.form is None else str(self.form.form)
+
+    def side_vectors(self, role: Role) -> SharedVectors:
+        """Return the plain vectors of one side: those that the audit has, unless the model tells sides apart."""
+        own = side_of(self.model, role)
+        if own not in self.sides:
+            self.sides[own] = self.vectors if own is None else SharedVectors(self.model, role=own)
+        return self.sides[own]
+
+    def in_form(self, form: Form) -> AuditContext:
+        """Return the context with all vectors in a form, calibrated on the audited texts."""
+        self.side_vectors("query")  # the plain ones are kept
+        self.side_vectors("document")
+        space = self.space
+        fitted = form.fitted(self.vectors.vectors(space.texts), of="audited texts", spec=self.settings.model)
+        vectors = FormVectors(self.vectors, fitted)
+        formed = Space(self.model, space.texts, space.numbers, vectors.units(space.texts), vectors.units)
+        return replace(self, space=formed, vectors=vectors, form=fitted)
 
     def seconds_of(self, texts: Sequence[str]) -> float:
         """Return about how long one of these texts takes: by words, and no longer than an audited text."""

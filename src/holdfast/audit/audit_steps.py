@@ -22,6 +22,8 @@ from holdfast.audit.retrieval_items import retrieval_items
 from holdfast.edits.edit import Edit, Side
 from holdfast.edits.edit_table import EditTable
 from holdfast.errors import NotInstalled
+from holdfast.evaluation.form_losses import with_losses
+from holdfast.forms import parse_forms
 
 Rows = Sequence[tuple[str, str]]
 
@@ -190,11 +192,43 @@ def measure_changed_texts(context: AuditContext, timing: dict[str, float]) -> li
     if not complete:
         lost = len({text for text in ordered if text not in context.vectors})
         context.budget.left_out.append(f"{lost:,} changed texts")
-    items = [item for step, plan in zip(steps, plans, strict=True) for item in _measured(step, plan, context)]
-    items = selected([*items, moves.headline()], context.selection)
+    items = _items(steps, plans, moves, context)
     timing["encoding"] = time.monotonic() - began
     context.progress.end(verdict_counts(items))
-    return items
+    return [*items, *_in_forms(items, steps, plans, moves, context, timing)]
+
+
+def _items(
+    steps: Sequence[PlannedStep], plans: Sequence[Planned | NotMeasured], moves: MoveItems, context: AuditContext
+) -> list[Item]:
+    """Return the selected items of all steps, from the vectors of the context."""
+    items = [item for step, plan in zip(steps, plans, strict=True) for item in _measured(step, plan, context)]
+    return selected([*items, moves.headline(context)], context.selection)
+
+
+def _in_forms(
+    plain: Sequence[Item],
+    steps: Sequence[PlannedStep],
+    plans: Sequence[Planned | NotMeasured],
+    moves: MoveItems,
+    context: AuditContext,
+    timing: dict[str, float],
+) -> list[Item]:
+    """Return the measured items in each form of ``--as``, without examples, with the differences to the plain ones."""
+    found: list[Item] = []
+    for form in parse_forms(context.settings.forms):
+        began = time.monotonic()
+        context.progress.begin(f"as {form}")
+        own = context.in_form(form)
+        assert own.form is not None
+        about = {"form": str(form), "vectors": own.form.record()}
+        items = [each for each in _items(steps, plans, moves, own) if each.row["verdict"] != "absent"]
+        found += [Item({**each.row, **about}) for each in items]
+        context.progress.end(verdict_counts(items))
+        timing[f"as {form}"] = time.monotonic() - began
+    if found:
+        with_losses([each.row for each in (*plain, *found)], context.settings.seed)
+    return found
 
 
 def _planned(step: PlannedStep, context: AuditContext) -> Planned | NotMeasured:
@@ -213,7 +247,7 @@ def _measured(step: PlannedStep, plan: Planned | NotMeasured, context: AuditCont
     try:
         if isinstance(plan, NotMeasured):
             raise plan
-        items = plan.measure()
+        items = plan.measure(context)
     except NotMeasured as reason:
         return step.absent(str(reason))
     lost = sum(text not in context.vectors for _, text in plan.texts)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from holdfast.audit.item_names import item_name
+from holdfast.forms import form_of, plain_rows
 
 Row = Mapping[str, Any]
 Column = Literal["hold", "move"]
@@ -34,8 +35,11 @@ def harm(row: Row) -> float:
 
 
 def worst_first(rows: Iterable[Row], column: Column) -> list[Row]:
-    """Return the measured rows of a side: those that break, that bend, that have too few texts, and that hold."""
-    own = [row for row in rows if column_of(row) == column and row["verdict"] != "absent"]
+    """Return the measured rows of a side: those that break, that bend, that have too few texts, and that hold.
+
+    Rows on other forms of the vectors are left out.
+    """
+    own = [row for row in rows if column_of(row) == column and row["verdict"] != "absent" and form_of(row) is None]
     return sorted(own, key=lambda row: (_VERDICT_ORDER.get(row["verdict"], len(_VERDICT_ORDER)), -harm(row)))
 
 
@@ -43,7 +47,7 @@ def absent_by_reason(rows: Iterable[Row]) -> dict[str, list[str]]:
     """Return the names of the items that were not measured, by reason."""
     found: dict[str, list[str]] = {}
     for row in rows:
-        if row["verdict"] == "absent":
+        if row["verdict"] == "absent" and form_of(row) is None:
             found.setdefault(str(row["told"]), []).append(item_name(row))
     return found
 
@@ -51,7 +55,7 @@ def absent_by_reason(rows: Iterable[Row]) -> dict[str, list[str]]:
 def noise_line(rows: Iterable[Row]) -> str | None:
     """Return a line on people's noise beside synthetic noise; None unless both were measured."""
     by_group: dict[str, list[str]] = {}
-    for row in rows:
+    for row in plain_rows(rows):
         if "stability" in row["metrics"] and row.get("group") in ("human noise", "synthetic noise"):
             by_group.setdefault(row["group"], []).append(f"{item_name(row)} {row['metrics']['stability']:.3f}")
     if len(by_group) < 2:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.forms import form_of
+
 _PREFIX = "audit-"
 _WHOLE = ("all", "dev", "test", "trial")
 """Splits that are not part of an item's name: those of data sets, and "all"."""
 
 
 def item_name(row: Mapping[str, Any]) -> str:
-    """Return the name of a row of an audit's result: ``typos``, ``case.lower``, ``negation``."""
-    split = str(row["split"])
-    return str(row["task"]).removeprefix(_PREFIX) + ("" if split in _WHOLE else f".{split}")
+    """Return the name of a row of an audit's result: ``typos``, ``case.lower``, ``negation``, ``typos.int8``."""
+    split, form = str(row["split"]), form_of(row)
+    name = str(row["task"]).removeprefix(_PREFIX) + ("" if split in _WHOLE else f".{split}")
+    return name if form is None else f"{name}.{form}"
 
 
 def task_and_split(name: str) -> tuple[str, str]:

@@ -116,7 +116,7 @@ def inference_items(context: AuditContext, inference: InferenceSet) -> Planned:
         chosen += rng.sample(own, min(most, len(own)))
     place = {id(pair): rank for rank, pair in enumerate(rng.sample(chosen, len(chosen)))}
     texts = [(place[id(pair)] // 2, text) for pair in chosen for text in (pair.first, pair.second)]
-    return Planned(texts, lambda: [_measure(context, inference, chosen)])
+    return Planned(texts, lambda context: [_measure(context, inference, chosen)])
 
 
 def _most_pairs(context: AuditContext, texts: Sequence[str]) -> int:

@@ -64,7 +64,7 @@ class MoveItems:
 
     def __init__(self, context: AuditContext) -> None:
         self._context = context
-        self._outcomes: dict[int, list[float]] = defaultdict(list)
+        self._outcomes: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))  # by form
 
     @functools.cached_property
     def _beside(self) -> HoldBeside:
@@ -82,10 +82,9 @@ class MoveItems:
         pairs = moved_pairs(context.texts, move, self._beside, most=context.texts_per_item, deadline=context.deadline)
         _require(pairs, move)
         texts = [(copy.index, copy.text) for pair in pairs for copy in (pair.move, pair.hold)]
-        return Planned(texts, lambda: [self._measure(move, pairs)])
+        return Planned(texts, lambda context: [self._measure(context, move, pairs)])
 
-    def _measure(self, move: Edit, planned: Sequence[Pair]) -> Item:
-        context = self._context
+    def _measure(self, context: AuditContext, move: Edit, planned: Sequence[Pair]) -> Item:
         known = context.vectors
         pairs = [pair for pair in planned if pair.move.text in known and pair.hold.text in known]
         if not pairs:
@@ -95,7 +94,7 @@ class MoveItems:
         hold, moved = (space.cosines([getattr(pair, side) for pair in pairs]) for side in ("hold", "move"))
         nearer = outcomes(hold, moved)
         for pair, outcome in zip(pairs, nearer.tolist(), strict=True):
-            self._outcomes[pair.move.index].append(outcome)
+            self._outcomes[context.form_name][pair.move.index].append(outcome)
         task, split = task_and_split(move.NAME)
         metrics = {
             **_probability(nearer, context.settings.seed),
@@ -121,13 +120,13 @@ class MoveItems:
             items={"text": [space.numbers[pair.move.index] for pair in pairs], "nearer": nearer.tolist()},
         )
 
-    def headline(self) -> Item:
+    def headline(self, context: AuditContext) -> Item:
         """Return the item of all move edits: of each text the mean over the edits that apply to it, then over texts."""
-        if not self._outcomes:
+        outcomes_of_texts = self._outcomes[context.form_name]
+        if not outcomes_of_texts:
             return absent(MEANING_TASK, "no text could be changed in its meaning", side="move", group=MEANING)
-        context = self._context
-        indices = sorted(self._outcomes)
-        means = np.array([np.mean(self._outcomes[index]) for index in indices])
+        indices = sorted(outcomes_of_texts)
+        means = np.array([np.mean(outcomes_of_texts[index]) for index in indices])
         metrics = _probability(means, context.settings.seed)
         return item(
             *(MEANING_TASK, "all", len(means), metrics, _judged(len(means), metrics)),

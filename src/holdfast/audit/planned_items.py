@@ -19,17 +19,17 @@ class Planned:
     Attributes:
         texts: the texts to encode, each with the index of the audited text that it belongs to: lower ones come first,
             so that all items lose alike if the time does not suffice.
-        measure: returns the items once the texts are encoded; it may raise `NotMeasured`.
+        measure: returns the items once the texts are encoded, from the vectors of a context, which are the plain ones
+            or those of a form; it may raise `NotMeasured`.
     """
 
     texts: Sequence[tuple[int, str]]
-    measure: Callable[[], list[Item]]
+    measure: Callable[[AuditContext], list[Item]]
 
 
 def planned_copies(
-    context: AuditContext,
     copies: Sequence[Copy],
-    measure: Callable[[Movement], list[Item]],
+    measure: Callable[[AuditContext, Movement], list[Item]],
     without: str = "no text has a word that may be changed",
 ) -> Planned:
     """Plan items of copies; ``without`` is the reason if there are none.
@@ -40,10 +40,10 @@ def planned_copies(
     if not copies:
         raise NotMeasured(without)
 
-    def measured() -> list[Item]:
+    def measured(context: AuditContext) -> list[Item]:
         encoded = context.encoded(copies)
         if not encoded:
             raise NotMeasured(NOT_ENCODED)
-        return measure(context.space.move(encoded))
+        return measure(context, context.space.move(encoded))
 
     return Planned([(copy.index, copy.text) for copy in copies], measured)

@@ -36,10 +36,10 @@ def surface_items(context: AuditContext, task: str, split: str) -> Planned:
     recipe = "-".join([task.removeprefix("audit-"), *([split] if split != "all" else [])])
     sentence = f"{name} moves the vector as far as {{:.2f}} replaced words would"
 
-    def measure(movement: Movement) -> list[Item]:
+    def measure(context: AuditContext, movement: Movement) -> list[Item]:
         return [movement_item(context, task, split, recipe, movement, sentence, _SURFACE, FORM)]
 
-    return planned_copies(context, copies, measure, f"{name} changes no text")
+    return planned_copies(copies, measure, f"{name} changes no text")
 
 
 def typos_items(context: AuditContext) -> Planned:
@@ -52,11 +52,11 @@ def typos_items(context: AuditContext) -> Planned:
         deadline=context.deadline,
     )
 
-    def measure(movement: Movement) -> list[Item]:
+    def measure(context: AuditContext, movement: Movement) -> list[Item]:
         typos = _exchange_item(context, "audit-typos", "random-typos", movement, "a mistyped word", SYNTHETIC)
         return [typos, _noise_item(context, movement)]
 
-    return planned_copies(context, copies, measure)
+    return planned_copies(copies, measure)
 
 
 def synonyms_items(context: AuditContext) -> Planned:
@@ -68,10 +68,10 @@ def synonyms_items(context: AuditContext) -> Planned:
         context.few_texts, exchange, kind="synonyms", seed=context.settings.seed, deadline=context.deadline
     )
 
-    def measure(movement: Movement) -> list[Item]:
+    def measure(context: AuditContext, movement: Movement) -> list[Item]:
         return [_exchange_item(context, "audit-synonyms", "random-synonyms", movement, "a synonym", PARAPHRASE)]
 
-    return planned_copies(context, copies, measure, "no text has a word with a synonym")
+    return planned_copies(copies, measure, "no text has a word with a synonym")
 
 
 def fillers_items(context: AuditContext) -> Planned:
@@ -83,11 +83,11 @@ def fillers_items(context: AuditContext) -> Planned:
         context.few_texts, masked_lm, seed=context.settings.seed, deadline=context.deadline
     )
 
-    def measure(movement: Movement) -> list[Item]:
+    def measure(context: AuditContext, movement: Movement) -> list[Item]:
         name = "a masked LM's likely word"
         return [_exchange_item(context, "audit-fillers", "random-fillers", movement, name, OTHER_WORDS)]
 
-    return planned_copies(context, copies, measure)
+    return planned_copies(copies, measure)
 
 
 def edit_items(context: AuditContext, edit: Edit) -> Planned:
@@ -110,10 +110,10 @@ def edit_items(context: AuditContext, edit: Edit) -> Planned:
         copies = [replace(copy, share=1 / max(1, len(Words.of(copy.text).words))) for copy in copies]
         sentence, limits = f"{edit.ABOUT} moves the vector as far as {{:.2f}} replaced words would", _SURFACE
 
-    def measure(movement: Movement) -> list[Item]:
+    def measure(context: AuditContext, movement: Movement) -> list[Item]:
         return [movement_item(context, task, split, edit.NAME, movement, sentence, limits, group_of(edit))]
 
-    return planned_copies(context, copies, measure, f"no text can be changed: {edit.ABOUT}")
+    return planned_copies(copies, measure, f"no text can be changed: {edit.ABOUT}")
 
 
 def _exchange_item(context: AuditContext, task: str, recipe: str, movement: Movement, name: str, group: str) -> Item:

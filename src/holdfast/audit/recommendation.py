@@ -9,7 +9,8 @@ from typing import Any
 from holdfast.audit.card import column_of
 from holdfast.audit.item_names import item_name
 from holdfast.edits.noise import NOISE
-from holdfast.model_lookup import CALL
+from holdfast.forms import plain_rows
+from holdfast.model_lookup import is_function
 
 METHOD = "anchored"
 """The method of `holdfast harden`."""
@@ -28,7 +29,7 @@ def advice(result: Mapping[str, Any]) -> list[str]:
     Args:
         result: a result of the kind "audit".
     """
-    rows = result["results"]
+    rows = plain_rows(result["results"])
     weak = [row for row in rows if row["verdict"] in ("bends", "breaks")]
     few = [item_name(row) for row in rows if row["verdict"] == "too few"]
     lines = []
@@ -37,7 +38,7 @@ def advice(result: Mapping[str, Any]) -> list[str]:
     if not weak:
         least = "every measured item holds" if not few else "nothing else bends or breaks"
         return [*lines, f"{least}; next, audit the model on your own texts: --texts FILE"]
-    if result["model"].startswith(CALL):
+    if is_function(result["model"]):
         lines.append(
             "a function cannot be hardened: harden the model behind it with `holdfast harden MODEL`, and audit it again"
         )

@@ -25,14 +25,12 @@ from holdfast.data.beir import CLEAN
 from holdfast.edits.edit import ENGLISH, Edit
 from holdfast.edits.edit_table import HUMAN, SYNTHETIC
 from holdfast.edits.words import Words
-from holdfast.encoding import Vectors, encode_sentences
 from holdfast.evaluation.dense_search import NearestDocuments
 from holdfast.evaluation.intervals import rate_interval
 from holdfast.evaluation.pseudo_queries import pseudo_queries
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
 from holdfast.evaluation.retrieval import load_retrieval, similarity_of
 from holdfast.evaluation.retrieval_table import version_name
-from holdfast.text_prompts import Role, side_of
 
 TASK = "audit-retrieval"
 CLEAN_QUERIES = "clean"
@@ -85,7 +83,7 @@ def retrieval_items(context: AuditContext) -> Planned:
     # Documents first: without them nothing can be found.
     texts = [(0, text) for text in found.documents]
     texts += [(place, query.text) for queries in versions.values() for place, query in enumerate(queries)]
-    return Planned(texts, lambda: _measured(context, _Queries(found.documents, versions), left_out))
+    return Planned(texts, lambda context: _measured(context, _Queries(found.documents, versions), left_out))
 
 
 def _of_passages(context: AuditContext) -> _Queries:
@@ -154,7 +152,9 @@ def _with_noise(query: Query, edit: Edit, seed: int) -> Query:
 def _measured(context: AuditContext, asked: _Queries, left_out: Mapping[str, str]) -> list[Item]:
     if any(text not in context.vectors for text in asked.documents):
         raise NotMeasured(NOT_ENCODED)
-    documents = _vectors(context, asked.documents, "document")
+    documents = context.side_vectors("document").vectors(asked.documents)
+    form = None if context.form is None else context.form.form.fitted(documents, of="documents")
+    documents = documents if form is None else form.documents(documents)
     clean: dict[int, bool] = {}
     items = []
     originals = {query.number: query.text for query in asked.versions[CLEAN_QUERIES]}
@@ -163,7 +163,8 @@ def _measured(context: AuditContext, asked: _Queries, left_out: Mapping[str, str
         if len(known) < LEAST_QUERIES:
             items.append(absent(TASK, NOT_ENCODED, version, side="hold"))
             continue
-        vectors = _vectors(context, [query.text for query in known], "query")
+        vectors = context.side_vectors("query").vectors([query.text for query in known])
+        vectors = vectors if form is None else form.queries(vectors)
         nearest = NearestDocuments(vectors, 1, similarity_of(context.model))
         nearest.add(documents)
         found = np.array([row[0] in query.relevant for query, row in zip(known, nearest.positions, strict=True)])
@@ -172,13 +173,6 @@ def _measured(context: AuditContext, asked: _Queries, left_out: Mapping[str, str
         examples = _examples(version, known, originals, clean, nearest.positions, asked.documents)
         items.append(_item(context, version, known, found, clean, len(documents), examples))
     return items + [absent(TASK, reason, name, side="hold") for name, reason in left_out.items()]
-
-
-def _vectors(context: AuditContext, texts: Sequence[str], role: Role) -> Vectors:
-    """Return the vectors of one side; those that the audit has already, unless the model tells sides apart."""
-    if side_of(context.model, role) is None:
-        return context.vectors.vectors(texts)
-    return encode_sentences(context.model, texts, role=role)
 
 
 def _item(

@@ -12,7 +12,9 @@ from holdfast.audit.vector_movement import Units
 from holdfast.encoding import Progress, Vectors, encode_sentences, normalised
 
 if TYPE_CHECKING:
+    from holdfast.forms import FittedForm
     from holdfast.input_limits import Cuts
+    from holdfast.text_prompts import Role
     from holdfast.user_functions import Memory, SentenceEncoder
 
 PORTION = 1024
@@ -26,10 +28,11 @@ class SharedVectors:
         model: any SentenceTransformer, or a function.
         memory: vectors that were encoded before and need not be again, apart from those whose truncated texts are
             counted; new ones are added. None: there are none.
+        role: side of the texts.
     """
 
-    def __init__(self, model: SentenceEncoder, memory: Memory | None = None) -> None:
-        self._model, self._memory = model, memory
+    def __init__(self, model: SentenceEncoder, memory: Memory | None = None, *, role: Role | None = None) -> None:
+        self._model, self._memory, self._role = model, memory, role
         self._places: dict[str, tuple[int, int]] = {}  # the block and the row
         self._blocks: list[Vectors] = []
         self._seconds, self._timed = 0.0, 0
@@ -68,7 +71,9 @@ class SharedVectors:
             part = new[start : start + portion]
             block, began = len(self._blocks), time.monotonic()
             self._blocks.append(
-                encode_sentences(self._model, part, progress=_shifted(progress, start, len(new)), cuts=cuts)
+                encode_sentences(
+                    self._model, part, role=self._role, progress=_shifted(progress, start, len(new)), cuts=cuts
+                )
             )
             self._places |= {text: (block, row) for row, text in enumerate(part)}
             if memory is not None:
@@ -100,6 +105,30 @@ class SharedVectors:
     def units(self, texts: Sequence[str]) -> Units:
         """Return the normalised vectors of texts, (n, d); zeros for a vector that is zero or not finite."""
         return normalised(self.vectors(texts))
+
+
+class FormVectors(SharedVectors):
+    """Vectors in a form, from the plain ones, which are encoded once for all forms.
+
+    Args:
+        plain: the plain vectors.
+        fitted: the form.
+    """
+
+    def __init__(self, plain: SharedVectors, fitted: FittedForm) -> None:
+        self._plain, self._fitted = plain, fitted
+
+    def __contains__(self, text: str) -> bool:
+        return text in self._plain
+
+    @property
+    def seconds_per_text(self) -> float:
+        """The mean time that a text took."""
+        return self._plain.seconds_per_text
+
+    def vectors(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of texts in the form, (n, d) float32; unknown texts are encoded first."""
+        return self._fitted.documents(self._plain.vectors(texts))
 
 
 def _shifted(progress: Progress | None, before: int, total: int) -> Progress | None:

@@ -23,6 +23,7 @@ from holdfast.evaluation.intervals import spearman_interval
 from holdfast.evaluation.space import SAME_MEANING, alignment, uniformity
 from holdfast.evaluation.sts import score_pairs
 from holdfast.input_limits import Cuts
+from holdfast.user_functions import VectorFunction
 
 if TYPE_CHECKING:
     from holdfast.encoding import Progress
@@ -56,8 +57,11 @@ def vectors_item(
         message = "the vectors are zero or not finite: nothing can be compared"
         return item("audit-vectors", "all", len(texts), metrics, "breaks", message, headline="without_vector"), units
     cosine = mean_cosine(valid)
-    batch_difference = _batch_sensitivity(model, texts)
-    metrics |= {"different_texts": cosine, "batch_difference": batch_difference}
+    metrics["different_texts"] = cosine
+    # A function that keeps its answers would give the first ones again.
+    keeps_answers = isinstance(model, VectorFunction) and model.keeps_answers
+    batch_difference = 0.0 if keeps_answers else _batch_sensitivity(model, texts)
+    metrics |= {} if keeps_answers else {"batch_difference": batch_difference}
     faults: list[tuple[Verdict, str]] = []
     if cosine > _CONSTANT:
         faults.append(("breaks", "all texts have the same vector"))
@@ -101,7 +105,7 @@ def quality_items(context: AuditContext) -> Planned:
     texts = [
         (place, text) for place, row in enumerate(order) for text in (pairs.sentences1[row], pairs.sentences2[row])
     ]
-    return Planned(texts, lambda: [_quality_item(context, pairs)])
+    return Planned(texts, lambda context: [_quality_item(context, pairs)])
 
 
 def _quality_item(context: AuditContext, pairs: ScoredPairs) -> Item:

@@ -12,6 +12,7 @@ from holdfast.cli.app import ATTACK, AsJson, app
 from holdfast.cli.console import console, print_json, setting, table, work_quietly
 from holdfast.cli.verbs import Call, verb
 from holdfast.errors import UserError
+from holdfast.forms import form_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -82,7 +83,9 @@ def attack_table(result: Mapping[str, Any]) -> Table:
     digits = {"attacked": 0, "similarity": 3, "seconds_per_example": 2}
     cells = [[name, *(_number(metrics.get(key), digits.get(key, 1)) for key in shown)] for name, metrics in rows]
     headers = [columns[key] for key in shown]
-    title = f"{result['model']} on {result['results'][0]['task']} {result['results'][0]['split']}"
+    first = result["results"][0]
+    form = f" as {first['form']}" if form_of(first) else ""
+    title = f"{result['model']}{form} on {first['task']} {first['split']}"
     return table(["recipe", *headers], cells, title=title, right=headers)
 
 

@@ -70,6 +70,7 @@ def audit(settings: GatedAuditSettings, call: Call) -> None:
 def _print(result: Mapping[str, Any], output: Path | None) -> None:
     """Print the report card, lines on what is not in it, example texts of the items that fail, and advice."""
     from holdfast.audit.card import absent_by_reason, noise_line
+    from holdfast.audit.form_loss_table import form_loss_tables
     from holdfast.audit.recommendation import advice
 
     out = console()
@@ -84,6 +85,8 @@ def _print(result: Mapping[str, Any], output: Path | None) -> None:
     )
     for line in filter(None, lines):
         out.print(_short(line), highlight=False, markup=False)
+    for each in form_loss_tables(result["results"]):
+        out.print(each)
     for row in worst_examples(result)[:_EXAMPLES]:
         out.print(one_line(row))
     if output is not None:

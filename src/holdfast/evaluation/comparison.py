@@ -324,6 +324,36 @@ def difference(tasks: Sequence[Resampled], baselines: int, *, seed: int) -> Diff
     )
 
 
+def contrast(task: Resampled, weights: Sequence[float]) -> dict[str, float]:
+    """Return a weighted sum of the scores of V models on one task, with its interval: ``{difference, low, high, p}``.
+
+    Weights 1 and -1 of two models give their difference; 1, -1, -1 and 1 of four the difference of two differences.
+
+    Args:
+        task: the models' scores and those on resamples of the items, the same for all models.
+        weights: V numbers; a model with 0 takes no part.
+
+    Returns:
+        The values; ``p`` as in `difference`.
+
+    Raises:
+        UserError: there are too few different items, so that most resamples have no score.
+    """
+    used = np.flatnonzero(weights)
+    own = np.asarray(weights, dtype=np.float64)[used]
+    drawn = task.drawn[:, used] @ own
+    differences = drawn[np.isfinite(drawn)]
+    if 2 * len(differences) < len(drawn):
+        raise UserError("too few different items: most resamples of them have no correlation")
+    differences[np.abs(differences) < _ROUNDING] = 0.0
+    low, high = percentile_interval(differences)
+    if isinstance(task.sample, Shares) and sorted(own) == [-1.0, 1.0]:
+        p = Shares(task.sample.right[used]).mcnemar()
+    else:
+        p = _bootstrap_p(differences)
+    return {"difference": float(task.scores[used] @ own), "low": low, "high": high, "p": p}
+
+
 def _std(scores: Array) -> float | None:
     return float(scores.std(ddof=1)) if len(scores) > 1 else None
 
@@ -340,5 +370,10 @@ def _over_seeds(scores: Array, rng: np.random.Generator) -> Array:
 def _p_value(tasks: Sequence[Resampled], models: int, differences: Array) -> tuple[float, Test]:
     if len(tasks) == 1 and models == 2 and isinstance(tasks[0].sample, Shares):
         return tasks[0].sample.mcnemar(), "mcnemar"
+    return _bootstrap_p(differences), "bootstrap"
+
+
+def _bootstrap_p(differences: Array) -> float:
+    """Return twice the smaller of the shares of resamples with a difference ≤ 0 and ≥ 0, one more in each."""
     tail = 1 + min(int((differences <= 0.0).sum()), int((differences >= 0.0).sum()))
-    return min(1.0, 2.0 * tail / (len(differences) + 1)), "bootstrap"
+    return min(1.0, 2.0 * tail / (len(differences) + 1))

@@ -6,20 +6,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.evaluation.dense_search import DECIMALS
+from holdfast.evaluation.form_losses import SEED as SEED_OF_LOSSES
 from holdfast.evaluation.noisy_task import SEED as SEED_OF_NOISE
-from holdfast.evaluation.retrieval import SEED as BOOTSTRAP_SEED
 from holdfast.evaluation.retrieval import RetrievalOptions, similarity_of
+from holdfast.evaluation.retrieval_differences import SEED as BOOTSTRAP_SEED
 from holdfast.evaluation.sts import ALL_STS_TASKS
 from holdfast.evaluation.transfer import FOLDS, SEED, STRENGTHS, STRENGTHS_ACROSS, TRANSFER_TASKS
+from holdfast.forms import forms_protocol
 from holdfast.input_limits import input_protocol
 from holdfast.models import read_as
 from holdfast.results import new_result
 from holdfast.text_prompts import prompt_protocol
+from holdfast.user_functions import VectorFunction
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-
     from holdfast.edits.noise import Noise
+    from holdfast.forms import Form
     from holdfast.user_functions import SentenceEncoder
 
 
@@ -31,6 +33,7 @@ def evaluation_options(
     pooling: str | None = None,
     limit: int | None = None,
     noises: Sequence[Noise] = (),
+    forms: Sequence[Form] = (),
 ) -> dict[str, Any]:
     """Return the options of an evaluation, the first part of the protocol of its result.
 
@@ -41,18 +44,21 @@ def evaluation_options(
         pooling: pooling of a raw masked LM, if one was given.
         limit: number of rows of each part of a task, if only some were measured.
         noises: the noise in which the tasks were measured, too.
+        forms: the forms of vectors in which they were.
     """
     options: dict[str, Any] = {"tasks": list(tasks), "text": text, "precision": precision, "pooling": pooling}
     if noises:
         options |= {"noise": [str(noise) for noise in noises], "noise_seed": SEED_OF_NOISE}
         for noise in noises:
             options |= {"misspellings": noise.misspellings.record()} if noise.misspellings is not None else {}
+    if forms:
+        options |= {**forms_protocol(forms), "losses_of_forms": f"paired bootstrap over items, seed {SEED_OF_LOSSES}"}
     return options if limit is None else {**options, "limit": limit}
 
 
 def evaluation(
     model: str,
-    encoder: SentenceTransformer,
+    encoder: SentenceEncoder,
     rows: Sequence[dict[str, Any]],
     *,
     options: dict[str, Any],
@@ -75,7 +81,7 @@ def evaluation(
             **options,
             **_methods([row["task"] for row in rows]),
             **(retrieval_protocol(encoder, retrieval) if retrieval is not None else {}),
-            **input_protocol(encoder),
+            **({} if isinstance(encoder, VectorFunction) else input_protocol(encoder)),
             **read_as(encoder),
             **prompt_protocol(encoder),
         },

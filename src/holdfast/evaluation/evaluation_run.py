@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.encoding import Progress
 from holdfast.errors import UserError, one_of
+from holdfast.evaluation.deployed_forms import in_forms
+from holdfast.evaluation.form_losses import with_losses
 from holdfast.evaluation.noisy_task import with_noise, with_noisy_queries
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
 from holdfast.evaluation.retrieval import RetrievalOptions, evaluate_retrieval, is_retrieval, load_retrieval
@@ -22,9 +24,9 @@ from holdfast.number_ranges import in_range
 from holdfast.precision import ResolvedPrecision
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-
     from holdfast.edits.noise import Noise
+    from holdfast.forms import Form
+    from holdfast.user_functions import SentenceEncoder
 
 GROUPS = {"sts": STS_TASKS, "transfer": TRANSFER_TASKS}
 TASKS = (*ALL_STS_TASKS, *TRANSFER_TASKS, "space", RETRIEVAL)
@@ -32,7 +34,7 @@ TASKS = (*ALL_STS_TASKS, *TRANSFER_TASKS, "space", RETRIEVAL)
 
 @dataclass(frozen=True)
 class _Space:
-    model: SentenceTransformer
+    model: SentenceEncoder
     data: Path | None
     name: str = "space"
 
@@ -66,7 +68,7 @@ def task_names(text: str, where: str = "--tasks") -> list[str]:
 
 
 def evaluate_tasks(
-    model: SentenceTransformer,
+    model: SentenceEncoder,
     tasks: Sequence[str],
     *,
     data: Path | None = None,
@@ -77,10 +79,13 @@ def evaluate_tasks(
     limit: int | None = None,
     noises: Sequence[Noise] = (),
     retrieval: RetrievalOptions | None = None,
+    forms: Sequence[Form] = (),
 ) -> list[dict[str, Any]]:
     """Return a row of results per task: similarity first, then transfer, then the shape of the space, then retrieval.
 
-    With ``noises``, a task's row is followed by one for each noise (`holdfast.evaluation.noisy_task`).
+    With ``noises``, a task's row is followed by one for each noise (`holdfast.evaluation.noisy_task`). With ``forms``,
+    these are followed by rows in each form, made of the same vectors, with ``form`` and the differences to the plain
+    rows (`holdfast.evaluation.form_losses`).
     Each row counts the texts that exceed the model's length limit: ``truncated: {texts, of, tokens, lost_percent}``.
     If several processes have joined (`holdfast.distributed`), they share the encoding; only the first process computes
     scores, and the others return no rows.
@@ -98,9 +103,11 @@ def evaluate_tasks(
             and "space" are not sampled.
         noises: kinds of noise, with their strengths, in which the tasks are measured, too; "space" is not.
         retrieval: options of retrieval, which has a row for each file of queries (see `evaluate_retrieval`).
+        forms: forms of the vectors in which all is measured, too.
 
     Raises:
-        UserError: data is missing or damaged (checked before anything is encoded), or vectors have no score.
+        UserError: data is missing or damaged (checked before anything is encoded), a form has more dimensions than the
+            model, or vectors have no score.
     """
     if limit is not None:
         in_range("limit", limit, "a limit of rows", least=2)
@@ -111,18 +118,21 @@ def evaluate_tasks(
         loaded += [load(task, data=data, text=text) for task in tasks if task in names]
     if "space" in tasks:
         loaded.append(_Space(model, data))
-    loaded = [each for task in loaded for each in _versions(task, noises, limit)]
+    loaded = [each for task in loaded for each in in_forms(_versions(task, noises, limit), forms)]
     rows = []
     if loaded:
         rows += score_tasks(model, loaded, precision=precision, progress=progress, shared=True, started=started)
+        rows = with_losses(rows) if forms else rows
     for collection in collections:
         noisy = with_noisy_queries(collection, noises)
-        rows += evaluate_retrieval(model, noisy, options, precision=precision, progress=progress, shared=True)
+        rows += evaluate_retrieval(
+            model, noisy, options, precision=precision, progress=progress, shared=True, forms=forms
+        )
     return rows
 
 
 def evaluate_sts_dev(
-    model: SentenceTransformer, *, data: Path | None = None, text: str = "raw", limit: int | None = None
+    model: SentenceEncoder, *, data: Path | None = None, text: str = "raw", limit: int | None = None
 ) -> list[dict[str, Any]]:
     """Return one row for the STS-B dev pairs, on which papers report ablations and training selects checkpoints.
 

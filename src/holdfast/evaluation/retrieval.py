@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.data.beir import CLEAN, Collection, Queries, collection_folder, read_collection
+from holdfast.data.beir import Collection, Queries, collection_folder, read_collection
 from holdfast.encoding import Progress, Vectors, encode_sentences
 from holdfast.errors import UserError, emit_notice
-from holdfast.evaluation.comparison import Means, Sample, Shares, difference, resample
-from holdfast.evaluation.dense_search import NearestDocuments, Positions, rounded_similarities
+from holdfast.evaluation.dense_search import Positions, rounded_similarities
+from holdfast.evaluation.deployed_forms import SearchInForms
+from holdfast.evaluation.retrieval_differences import RowValues, Values, differences, losses_of_forms
 from holdfast.evaluation.retrieval_metrics import DEPTH, per_query, require_metrics
 from holdfast.evaluation.retrieval_systems import ENCODER, Correct, RetrievalSystem
 from holdfast.input_limits import Cuts
@@ -30,17 +31,16 @@ from holdfast.precision import ResolvedPrecision
 from holdfast.text_prompts import Role
 
 if TYPE_CHECKING:
+    from holdfast.forms import Form
     from holdfast.user_functions import SentenceEncoder
 
 TASK = "retrieval"
-SEED = 42
-"""Seed of the bootstrap of differences between two rows."""
 
 # Documents that are encoded and searched at once: enough for batches of similar length.
 _DOCUMENTS_AT_ONCE = 16_384
 
-Values = dict[str, npt.NDArray[np.float64]]
-"""The value of each metric for each query, from 0 to 1."""
+Ranked = Mapping[str, npt.NDArray[np.int64]]
+"""The positions of the best documents of each query, (k,), by the text of the query."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,9 @@ def evaluate_retrieval(
     precision: ResolvedPrecision = "fp32",
     progress: Progress | None = None,
     shared: bool = False,
+    forms: Sequence[Form] = (),
 ) -> list[dict[str, Any]]:
-    """Return a row of results for each system and each file of queries.
+    """Return a row of results for each system, each form of the vectors and each file of queries.
 
     Queries and documents are encoded with the prompts and routes of their sides. The similarity is that of the model
     (`similarity_fn_name`), cosine if it names none. Documents are read, encoded and
@@ -111,6 +112,7 @@ def evaluate_retrieval(
         precision: precision of the encoders.
         progress: called with (texts done, queries and documents).
         shared: the processes that have joined share the encoding; only the first one returns rows.
+        forms: forms of the documents' vectors besides the plain one; queries are float. Systems with BM25 have none.
 
     Returns:
         Rows ``{task, split, n, metrics, system, data, …}``; ``split`` is the name of the file of queries, ``metrics``
@@ -127,24 +129,29 @@ def evaluate_retrieval(
     texts = _corrected(options.systems, collection, asked)
     dense = [text for system in options.systems if system.rank is None for text in _all(texts[system.name])]
     keep = any(system.rank_with_encoder is not None for system in options.systems)
-    search = _DenseSearch(model, options.index, precision, shared, keep=keep)
-    ranked = search.rank(collection, list(dict.fromkeys(dense)), progress) if dense else {}
+    search = _DenseSearch(model, options.index, precision, shared, keep=keep, forms=forms)
+    if dense:
+        search.rank(collection, list(dict.fromkeys(dense)), progress)
     if shared and joined() and not is_first_process():
         return []
     rows: list[dict[str, Any]] = []
-    values: dict[tuple[str, str], tuple[Sequence[str], Values]] = {}
+    values: RowValues = {}
     for system in options.systems:
         own = texts[system.name]
-        by_system = _ranked(system, collection, list(dict.fromkeys(_all(own))), search)
-        found = ranked if by_system is None else by_system
-        for queries, changed in zip(asked, own, strict=True):
-            positions = np.stack([found[text] for text in changed])
-            metrics = per_query(queries.ids, positions, collection.document_ids, collection.relevant)
-            values[system.name, queries.name] = queries.ids, metrics
-            row = _row(system, collection, queries, metrics)
-            if system.rank is None:
-                row |= search.truncated(changed)
-            rows.append({**row, "against": _differences(values, system.name, queries.name)})
+        for form, found in _ranked(system, collection, list(dict.fromkeys(_all(own))), search).items():
+            for queries, changed in zip(asked, own, strict=True):
+                positions = np.stack([found[text] for text in changed])
+                metrics = per_query(queries.ids, positions, collection.document_ids, collection.relevant)
+                values[system.name, form, queries.name] = queries.ids, metrics
+                row = _row(system, collection, queries, metrics)
+                if system.rank is None:
+                    row |= search.truncated(changed)
+                if form is not None:
+                    row |= {"form": form, "vectors": search.records[form]}
+                rows.append({**row, "against": differences(values, system.name, form, queries.name)})
+        losses = losses_of_forms(values, system.name)
+        for row in (row for row in rows if row["system"] == system.name):
+            row["against"] |= losses.get((row.get("form"), row["split"]), {})
     return rows
 
 
@@ -155,6 +162,10 @@ class _DenseSearch:
     """The encoders of queries and documents, and the record of the texts that were cut.
 
     With ``keep``, the vectors of `rank` stay in memory for `similarities`.
+
+    Attributes:
+        ranked: the best documents of each query, by form of the vectors.
+        records: the record of each form.
     """
 
     def __init__(
@@ -165,17 +176,18 @@ class _DenseSearch:
         shared: bool,
         *,
         keep: bool,
+        forms: Sequence[Form] = (),
     ) -> None:
-        self._model, self._index = model, model if index is None else index
+        self._model, self._index, self._forms = model, model if index is None else index, forms
+        self.ranked: dict[str | None, Ranked] = {}
+        self.records: Mapping[str, dict[str, Any]] = {}
         self._precision, self._shared, self._keep = precision, shared, keep
         self._cuts, self._document_cuts = Cuts(kept={}), Cuts()
         self._queries: dict[str, Vectors] = {}
         self._documents: list[Vectors] = []
 
-    def rank(
-        self, collection: Collection, queries: Sequence[str], progress: Progress | None
-    ) -> Mapping[str, npt.NDArray[np.int64]]:
-        """Return the positions of the best documents of each of some different queries, (k,)."""
+    def rank(self, collection: Collection, queries: Sequence[str], progress: Progress | None) -> None:
+        """Find the best documents of some different queries, in all forms."""
         total, done = len(queries) + len(collection.document_ids), 0
 
         def report(now: int, _: int) -> None:
@@ -186,7 +198,7 @@ class _DenseSearch:
         done = len(queries)
         if self._keep:
             self._queries = dict(zip(queries, vectors, strict=True))
-        nearest = NearestDocuments(vectors, DEPTH, similarity_of(self._model))
+        nearest = SearchInForms(vectors, DEPTH, similarity_of(self._model), self._forms)
         for block in _blocks(collection.documents()):
             documents = self._encoded(self._index, block, "document", self._document_cuts, report)
             if documents.shape[1] != vectors.shape[1]:
@@ -198,7 +210,8 @@ class _DenseSearch:
             if self._keep:
                 self._documents.append(documents)
             done += len(block)
-        return dict(zip(queries, nearest.positions, strict=True))
+        self.ranked = {form: dict(zip(queries, found, strict=True)) for form, found in nearest.positions()}
+        self.records = nearest.records()
 
     def similarities(self, queries: Sequence[str]) -> npt.NDArray[np.float64]:
         """Return the similarities of Q queries to all documents, (Q, documents), rounded; of queries in `rank` only."""
@@ -230,16 +243,16 @@ def _blocks(documents: Iterator[str]) -> Iterator[list[str]]:
 
 def _ranked(
     system: RetrievalSystem, collection: Collection, queries: Sequence[str], search: _DenseSearch
-) -> Mapping[str, npt.NDArray[np.int64]] | None:
-    """Return the positions of the best documents of each query, (k,); None for a system that is the encoder alone."""
+) -> Mapping[str | None, Ranked]:
+    """Return the best documents of each query, by form of the vectors; with BM25 the plain form alone."""
     positions: Positions
     if system.rank is not None:
         positions = system.rank(collection.documents(), queries, DEPTH)
     elif system.rank_with_encoder is not None:
         positions = system.rank_with_encoder(collection.documents(), queries, search.similarities, DEPTH)
     else:
-        return None
-    return dict(zip(queries, positions, strict=True))
+        return search.ranked
+    return {None: dict(zip(queries, positions, strict=True))}
 
 
 def _corrected(
@@ -288,39 +301,3 @@ def _row(system: RetrievalSystem, collection: Collection, queries: Queries, metr
         "source": str(collection.folder),
         "items": {name: np.round(values, 6).tolist() for name, values in metrics.items()},
     }
-
-
-def retrieval_sample(values: npt.ArrayLike) -> Sample:
-    """Return the sample of one metric's values, from 0 to 1, of V systems on n queries: (V, n); scores are ×100.
-
-    If all values are 0 or 1, the sample is one of right and wrong answers.
-    """
-    array = np.asarray(values, dtype=np.float64)
-    return Shares(array) if np.isin(array, (0.0, 1.0)).all() else Means(100.0 * array)
-
-
-def _differences(
-    values: Mapping[tuple[str, str], tuple[Sequence[str], Values]], system: str, name: str
-) -> dict[str, dict[str, Any]]:
-    """Return the differences of a row to the clean queries of its system, and to the encoder on its queries."""
-    baselines = {"clean": (system, CLEAN), "encoder": (ENCODER.name, name)}
-    return {
-        baseline: _difference(values[key], values[system, name])
-        for baseline, key in baselines.items()
-        if key != (system, name) and key in values
-    }
-
-
-def _difference(baseline: tuple[Sequence[str], Values], other: tuple[Sequence[str], Values]) -> dict[str, Any]:
-    """Return ``{n, METRIC: {difference, low, high, p}}`` over the n queries that two rows share."""
-    place_of = {query: place for place, query in enumerate(baseline[0])}
-    pairs = [(place_of[query], place) for place, query in enumerate(other[0]) if query in place_of]
-    if not pairs:
-        return {"n": 0}
-    first, second = np.array(pairs).T
-    found: dict[str, Any] = {"n": len(pairs)}
-    for metric in other[1]:
-        sample = retrieval_sample(np.stack([baseline[1][metric][first], other[1][metric][second]]))
-        made = difference([resample(sample, seed=SEED, name=metric)], 1, seed=SEED)
-        found[metric] = {"difference": made.difference, "low": made.low, "high": made.high, "p": made.p}
-    return found

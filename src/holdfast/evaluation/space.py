@@ -14,7 +14,7 @@ from holdfast.evaluation.vectors import Encode, encode_once
 from holdfast.precision import ResolvedPrecision
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+    from holdfast.user_functions import SentenceEncoder
 
 SAME_MEANING = 4.0
 """Pairs of STS-B dev with at least this score are positives; SimCSE takes pairs with a score above it."""
@@ -109,7 +109,7 @@ def spread(vectors: Vectors) -> dict[str, float]:
 
 
 def evaluate_space(
-    model: SentenceTransformer,
+    model: SentenceEncoder,
     *,
     data: Path | None = None,
     precision: ResolvedPrecision = "fp32",

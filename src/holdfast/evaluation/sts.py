@@ -18,6 +18,7 @@ import numpy.typing as npt
 from holdfast.encoding import Progress, Vectors
 from holdfast.errors import UserError, did_you_mean
 from holdfast.evaluation.vectors import Encode, score_tasks
+from holdfast.forms import plain_rows
 from holdfast.precision import ResolvedPrecision
 
 if TYPE_CHECKING:
@@ -140,8 +141,8 @@ def score_pairs(pairs: ScoredPairs, vectors1: Vectors, vectors2: Vectors, *, ite
 
 
 def average(rows: Iterable[dict[str, Any]]) -> float | None:
-    """Return the mean test Spearman x100 of the seven tasks; ``None`` unless all seven are there."""
-    found = {row["task"]: float(row["metrics"]["spearman"]) for row in rows if row["split"] == "test"}
+    """Return the mean test Spearman x100 of the seven tasks in the plain form; ``None`` unless all seven are there."""
+    found = {row["task"]: float(row["metrics"]["spearman"]) for row in plain_rows(rows) if row["split"] == "test"}
     if not all(task in found for task in STS_TASKS):
         return None
     return sum(found[task] for task in STS_TASKS) / len(STS_TASKS)

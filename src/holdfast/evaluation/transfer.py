@@ -23,6 +23,7 @@ from holdfast.data.tasks import task_named
 from holdfast.encoding import Progress, Vectors
 from holdfast.errors import UserError, did_you_mean
 from holdfast.evaluation.vectors import Encode, score_tasks
+from holdfast.forms import plain_rows
 from holdfast.precision import ResolvedPrecision
 
 if TYPE_CHECKING:
@@ -172,10 +173,10 @@ def evaluate_transfer(
 
 
 def transfer_average(rows: Iterable[dict[str, Any]]) -> float | None:
-    """Return the mean accuracy x100 of the seven tasks; ``None`` unless all seven are there."""
+    """Return the mean accuracy x100 of the seven tasks in the plain form; ``None`` unless all seven are there."""
     found = {
         row["task"]: float(row["metrics"]["accuracy"])
-        for row in rows
+        for row in plain_rows(rows)
         if row["split"] in ("test", "all") and "selection" in row
     }
     if not all(task in found for task in TRANSFER_TASKS):

@@ -12,7 +12,7 @@ from holdfast.launch import is_first_process
 from holdfast.precision import ResolvedPrecision
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+    from holdfast.user_functions import SentenceEncoder
 
 Encode = Callable[[Sequence[str]], Vectors]
 """A function from n texts to their vectors, (n, d)."""
@@ -35,7 +35,7 @@ class Encoded:
 
 
 def encode_once(
-    model: SentenceTransformer,
+    model: SentenceEncoder,
     sentences: Iterable[str],
     *,
     precision: ResolvedPrecision = "fp32",
@@ -91,7 +91,7 @@ class ExtendedTask:
 
 
 def score_tasks(
-    model: SentenceTransformer,
+    model: SentenceEncoder,
     tasks: Sequence[LoadedTask],
     *,
     precision: ResolvedPrecision = "fp32",

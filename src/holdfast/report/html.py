@@ -15,7 +15,7 @@ from holdfast.files import sha256
 from holdfast.report.contents import Contents
 from holdfast.report.examples import OUTCOMES, ShownExamples, as_json
 from holdfast.report.export import as_csv, as_latex, as_markdown, data_url
-from holdfast.report.result_sources import ReportSource
+from holdfast.report.result_sources import ReportSource, files_of
 from holdfast.report.svg import draw, swatch
 from holdfast.results import State, shown
 from holdfast.runs.run_log import number_of
@@ -80,7 +80,7 @@ def render_page(contents: Contents, *, title: str) -> str:
         first=contents.examples.shown[:FIRST],
         examples_note=_examples_note(contents.examples),
         examples_data=Markup(as_json(contents.examples)),
-        origins=[origin_of(source) for source in contents.sources],
+        origins=[origin_of(source) for source in files_of(contents.sources)],
         style=Markup(style),
         script=Markup(script),
         style_hash=_hash(style),
@@ -105,7 +105,7 @@ def _links(contents: Contents) -> list[tuple[str, str]]:
 
 def _summary(contents: Contents) -> str:
     counts = {
-        "result": len(contents.sources),
+        "result": len(files_of(contents.sources)),
         "model": len(contents.cards),
         "table": len(contents.tables),
         "figure": len(contents.figures),

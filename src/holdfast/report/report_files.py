@@ -10,7 +10,7 @@ from holdfast.errors import UserError
 from holdfast.files import created_folder, locked, output_lock, remove_temporary, write_text
 from holdfast.number_ranges import in_range
 from holdfast.report.contents import make_contents
-from holdfast.report.result_sources import read_sources
+from holdfast.report.result_sources import files_of, read_sources
 
 EXAMPLES = 5000
 """Default maximum number of adversarial examples on a page."""
@@ -89,13 +89,13 @@ def write_report(
     return Written(
         output=output,
         size=output.stat().st_size,
-        results=len(contents.sources),
+        results=len(files_of(contents.sources)),
         tables=tuple(table.id for table in contents.tables),
         figures=tuple(figure.id for figure in contents.figures),
         examples=len(contents.examples.shown),
         examples_total=contents.examples.total,
         plots=tuple(drawn),
-        changed=tuple(source.path for source in contents.sources if source.state == "changed"),
+        changed=tuple(source.path for source in files_of(contents.sources) if source.state == "changed"),
         damaged=tuple(dict.fromkeys(line for source in contents.sources for line in source.damaged)),
     )
 

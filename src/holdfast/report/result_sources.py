@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.files import paths_in
+from holdfast.forms import form_of
 from holdfast.results import State, examples_of, read_with_state, shown
 from holdfast.runs.run_log import METRICS_FILE, TRAININGS, read_log
 from holdfast.runs.run_record import RUN, damage_in, refuse_log_of_another
@@ -27,10 +28,11 @@ class ReportSource:
         path: the file.
         result: its content; all texts can be shown and encoded.
         log: the records of the training's ``metrics.jsonl``, if there is one beside it.
-        group: the index of the argument that named it; seeds of one model share it.
+        group: the index of the argument that named it, and of the form; seeds of one model share it.
         label: the short name of its model, the same for results of the same model; "" if it is of several models.
         state: whether the file has changed since it was written, if that is known.
         damaged: a line for the record and one for the log beside it, if they are damaged.
+        form: the form of the vectors that its rows are on; "": the plain one.
     """
 
     number: int
@@ -41,6 +43,7 @@ class ReportSource:
     label: str = ""
     state: State = "unhashed"
     damaged: tuple[str, ...] = ()
+    form: str = ""
 
     @property
     def kind(self) -> str:
@@ -68,13 +71,16 @@ class ReportSource:
 def read_sources(words: Sequence[str]) -> list[ReportSource]:
     """Read the results at paths; several seeds of one model are joined by commas, as for ``compare``.
 
+    A result on several forms of the vectors is a source for each form.
+
     Raises:
         UserError: a path is not a result, a file is given twice, examples are invalid, or the log beside a training's
             result is of another run.
     """
     found: list[ReportSource] = []
     seen: dict[Path, Path] = {}
-    for group, word in enumerate(words):
+    groups: dict[tuple[int, str], int] = {}
+    for argument, word in enumerate(words):
         for path in map(Path, paths_in(word)):
             if path.resolve() in seen:
                 raise UserError(f"{path} is given twice: name each result once")
@@ -90,10 +96,27 @@ def read_sources(words: Sequence[str]) -> list[ReportSource]:
                 file = _log_file(path)
                 refuse_log_of_another(file, result.get(RUN))
                 log, damaged = tuple(map(shown, read_log(file))), tuple(damage_in(file.parent))
-            found.append(ReportSource(len(found) + 1, path, result, log, group, state=state, damaged=damaged))
+            for form, own in _by_form(result).items():
+                group = groups.setdefault((argument, form), len(groups))
+                source = ReportSource(len(found) + 1, path, own, log, group, state=state, damaged=damaged, form=form)
+                found.append(source)
     if not found:
         raise UserError("a result file is missing: holdfast report RESULT.json... --output report.html")
     return named(found)
+
+
+def _by_form(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the result with the rows of each form, as if they were plain; examples stay with the first form."""
+    if result["kind"] in OF_SEVERAL:
+        return {"": result}
+    forms = list(dict.fromkeys(form_of(row) or "" for row in result["results"])) or [""]
+    found = {}
+    for form in forms:
+        rows = [row for row in result["results"] if (form_of(row) or "") == form]
+        rows = [{key: value for key, value in row.items() if key != "form"} for row in rows]
+        kept = {key: value for key, value in result.items() if key != "examples" or form == forms[0]}
+        found[form] = {**kept, "results": rows}
+    return found
 
 
 def _log_file(path: Path) -> Path:
@@ -146,7 +169,8 @@ def named(sources: Sequence[ReportSource]) -> list[ReportSource]:
     labels: dict[int, str] = {}
     measured: dict[str, set[tuple[str, ...]]] = {}
     for group, head in heads.items():
-        label = names[_identity(head)] + (f" ({counts[group]} seeds)" if counts[group] > 1 else "")
+        label = names[_identity(head)] + (f" as {head.form}" if head.form else "")
+        label += f" ({counts[group]} seeds)" if counts[group] > 1 else ""
         cells = _measured(head)
         if cells & measured.get(label, set()):
             label += f" [{head.path.stem}]"
@@ -188,6 +212,11 @@ def _measured(source: ReportSource) -> set[tuple[str, ...]]:
         for row in source.rows
         if row["metrics"]
     }
+
+
+def files_of(sources: Iterable[ReportSource]) -> list[ReportSource]:
+    """Return the first source of each file."""
+    return list({source.path: source for source in reversed(list(sources))}.values())[::-1]
 
 
 def models_of(sources: Iterable[ReportSource]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.evaluation.transfer import TRANSFER_TASKS
+from holdfast.forms import form_of
 from holdfast.report.elements import Table, TableCell
 from holdfast.report.model_scores import (
     Interval,
@@ -246,9 +247,10 @@ def comparison_table(source: ReportSource) -> Table:
     for row in source.rows:
         m, digits = row["metrics"], digits_of(str(row.get("metric")), 2)
         names = (row["task"], "" if row["split"] in _WHOLE else row["split"], row.get("recipe") or "")
+        form = f" as {row['form']}" if form_of(row) else ""
         rows.append(
             (
-                TableCell(" ".join(filter(None, names))),
+                TableCell(" ".join(filter(None, names)) + form),
                 TableCell(str(row.get("baseline", ""))),
                 TableCell(str(row.get("other", ""))),
                 TableCell(f"{row['n']:,}"),

@@ -11,6 +11,7 @@ from holdfast.audit.gate.measurements import Measured, measured
 from holdfast.errors import UserError
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, Side
 from holdfast.evaluation.pairing.rows import compare
+from holdfast.forms import form_of
 from holdfast.results import p_shown
 
 _PROTOCOL = ("text", "limit", "precision", "examples", "max_words", "share_of_words", "goal", "misspellings")
@@ -64,11 +65,14 @@ class AgainstBaseline:
         self._paired: dict[tuple[str, str], Mapping[str, Any]] = {}
         if _has_items(result) and _has_items(baseline):
             found, self.notes = compare(Side("the baseline", (baseline,)), Side("the result", (result,)))
-            names = {(r.row["task"], r.row["split"], r.row.get("recipe")): r.name for r in self.rows.values()}
+            names = {
+                (r.row["task"], r.row["split"], r.row.get("recipe"), form_of(r.row)): r.name for r in self.rows.values()
+            }
             for row in found:
                 if row["test"] == "bootstrap" and row["n"] < _LEAST_BOOTSTRAP:
                     continue
-                name = names.get((row["task"], row["split"], row.get("recipe"))) or _by_task(names, row)
+                key = (row["task"], row["split"], row.get("recipe"), form_of(row))
+                name = names.get(key) or _by_task(names, row)
                 self._paired[name, row["metric"]] = row
 
     def paired_metrics(self, name: str) -> list[str]:
@@ -89,7 +93,8 @@ class AgainstBaseline:
 
 def _by_task(names: Mapping[tuple[Any, ...], str], row: Mapping[str, Any]) -> str:
     """Return the name of a row that pairing gives another recipe than the result: that of its task and split."""
-    found = [name for (task, split, _), name in names.items() if (task, split) == (row["task"], row["split"])]
+    own = (row["task"], row["split"], form_of(row))
+    found = [name for (task, split, _, form), name in names.items() if (task, split, form) == own]
     return found[0] if len(found) == 1 else ""
 
 

@@ -22,7 +22,7 @@ OPERATORS: Mapping[str, Callable[[float, float], bool]] = MappingProxyType(
 )
 
 _BLANK = re.compile(r"\s*")
-_NAME = re.compile(r"[^\s<>=!,]+")
+_NAME = re.compile(r"(?:[^\s<>=!,]|(?<=dim)=(?=\d))+")  # a form of vectors, such as dim=256, is part of a name
 _OPERATOR = re.compile(r"[<>=!]+")
 _NUMBER = re.compile(r"[^\s,<>=]+")
 _WORSE = ("worse", "than", "baseline")

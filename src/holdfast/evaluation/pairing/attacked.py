@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.errors import UserError
 from holdfast.evaluation.comparison import Means, Sample, Shares
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, common_values, name_of
+from holdfast.forms import form_of
 from holdfast.results import examples_of, shown
 
 # Fields that must be equal for two success rates to belong to the same attack; a threshold that was not given
@@ -22,7 +23,10 @@ _ENOUGH = 0.5
 def attacked_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sample], list[str]]:
     """Return samples of the texts that all results attacked with the same recipe: success of the attack, per text."""
     keys = [
-        [RowKey(row["task"], row["split"], str(row.get("recipe")), "success_rate") for row in source.result["results"]]
+        [
+            RowKey(row["task"], row["split"], str(row.get("recipe")), "success_rate", form_of(row))
+            for row in source.result["results"]
+        ]
         for source in sources
     ]
     shared, notes = common(keys, sources)

@@ -10,6 +10,7 @@ from holdfast.evaluation.comparison import Means, Sample, Shares
 from holdfast.evaluation.pairing.attacked import other_resources, outcomes_of
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, common_values, name_of
 from holdfast.evaluation.pairing.scores import check_data, sample_of
+from holdfast.forms import form_of
 from holdfast.results import shown
 
 # Key in the protocol of what else decides an item of an audit, besides the texts, the seed and the recipe.
@@ -108,7 +109,7 @@ def _audit_key(row: Mapping[str, Any]) -> RowKey:
     nearer = "p_entailed_nearer" if "p_entailed_nearer" in row["metrics"] else "p_hold_nearer"
     names = {"gold": "spearman", "stability": "stability", "correct": "found", "nearer": nearer}
     metric = next((metric for name, metric in names.items() if name in items), "success_rate")
-    return RowKey(row["task"], row["split"], recipe, metric)
+    return RowKey(row["task"], row["split"], recipe, metric, form_of(row))
 
 
 def _by_text(source: ComparedResult, row: Mapping[str, Any]) -> Mapping[Any, float]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from holdfast.errors import UserError
 from holdfast.files import paths_in
+from holdfast.forms import FLOAT32, Form, form_of
 from holdfast.results import read_with_state, shown
 
 Key = TypeVar("Key", bound=Hashable)
@@ -38,12 +39,18 @@ class Side:
 
 
 class RowKey(NamedTuple):
-    """The key by which results are compared; ``recipe`` is set for attacks only."""
+    """The key by which results are compared; ``recipe`` is set for attacks only, ``form`` for forms of vectors."""
 
     task: str
     split: str
     recipe: str | None
     metric: str
+    form: str | None = None
+
+    @property
+    def seed_name(self) -> str:
+        """The name that makes the draws of a row independent of those of other rows; the same for all forms."""
+        return "/".join(map(str, (self.task, self.split, self.recipe, self.metric)))
 
 
 def read_side(words: str) -> Side:
@@ -69,6 +76,38 @@ def read_side(words: str) -> Side:
     form = f" ({shown(str(backend['name']))})" if isinstance(backend, Mapping) and "name" in backend else ""
     name = shown(str(first.result["model"])) + form + (f" and {len(sources) - 1} more" if len(sources) > 1 else "")
     return Side(name, sources)
+
+
+def sides_in_forms(sides: Sequence[Side], forms: Sequence[Form]) -> list[Side]:
+    """Return the baseline in the plain form, and each other side in each form; one side alone is both.
+
+    Args:
+        sides: the baseline first.
+        forms: the forms; none: all that a side has.
+
+    Raises:
+        UserError: a result has no row in a form.
+    """
+    found = [_in_form(sides[0], None)]
+    for side in sides[1:] or sides:
+        own = dict.fromkeys(filter(None, (form_of(row) for row in side.sources[0].result["results"])))
+        if not own:
+            raise UserError(f"{side.sources[0].path} has no rows in other forms of the vectors: measure it with --as")
+        found += [_in_form(side, name) for name in (map(str, forms) if forms else own)]
+    return found
+
+
+def _in_form(side: Side, form: str | None) -> Side:
+    """Return a side with the rows in one form, as if they were plain."""
+    sources = []
+    for source in side.sources:
+        rows = [row for row in source.result["results"] if form_of(row) == form]
+        if not rows:
+            there = ", ".join(dict.fromkeys(form_of(row) or FLOAT32 for row in source.result["results"]))
+            raise UserError(f"{source.path} has no rows as {form or FLOAT32}; its forms are {there}")
+        plain = [{name: value for name, value in row.items() if name != "form"} for row in rows]
+        sources.append(replace(source, result={**source.result, "results": plain}))
+    return Side(side.name if form is None else f"{side.name} as {form}", tuple(sources))
 
 
 def common(keys: Sequence[Sequence[RowKey]], sources: Sequence[ComparedResult]) -> tuple[list[RowKey], list[str]]:
@@ -97,7 +136,8 @@ def common_values(found: Sequence[Mapping[Key, float]]) -> list[list[float]]:
 
 def name_of(key: RowKey) -> str:
     """Return the key as it is written in messages."""
-    return " ".join(part for part in (key.task, key.split, key.recipe) if part)
+    named = " ".join(part for part in (key.task, key.split, key.recipe) if part)
+    return named if key.form is None else f"{named} as {key.form}"
 
 
 def as_object(value: Any) -> dict[str, Any]:

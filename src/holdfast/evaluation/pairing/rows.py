@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from holdfast.errors import UserError
@@ -34,9 +35,10 @@ def compare(
 
     Returns:
         Rows and notes. A row ``{task, split, n, metric, baseline, other, seeds, metrics, test}`` for each task that all
-        results hold (and ``recipe`` for attacks, ``seed_by_seed`` if each seed has its own items); ``metrics`` are the
-        fields of `holdfast.evaluation.comparison.Difference`. The averages of the seven similarity and transfer tasks
-        come last, if all seven are there. The notes are lines about what is left out and what the reader must know.
+        results hold (and ``recipe`` for attacks, ``form`` for forms of vectors, ``seed_by_seed`` if each seed has its
+        own items); ``metrics`` are the fields of `holdfast.evaluation.comparison.Difference`. The averages of the
+        seven similarity and transfer tasks come last, if all seven are there, for each form. The notes are lines about
+        what is left out and what the reader must know.
 
     Raises:
         UserError: the results have nothing in common, different items, items of different attacks, or no items.
@@ -50,7 +52,8 @@ def compare(
         except UserError as error:
             raise UserError(f"{key.task} {key.split}: {error}") from error
         recipe = {"recipe": key.recipe} if key.recipe is not None else {}
-        rows.append({"task": key.task, "split": key.split, **recipe, "metric": key.metric, **found})
+        form = {"form": key.form} if key.form is not None else {}
+        rows.append({"task": key.task, "split": key.split, **recipe, **form, "metric": key.metric, **found})
     return rows, notes
 
 
@@ -67,8 +70,7 @@ def draw(
     paired = _SAMPLES.get(sources[0].result["kind"])
     samples, notes = paired(sources) if paired is not None else scored_samples(sources, len(baseline.sources))
     drawn = {
-        key: resample(sample, seed=seed, name="/".join(map(str, key)), resamples=resamples)
-        for key, sample in samples.items()
+        key: resample(sample, seed=seed, name=key.seed_name, resamples=resamples) for key, sample in samples.items()
     }
     return drawn, notes
 
@@ -99,10 +101,11 @@ def _averages(drawn: Mapping[RowKey, Resampled]) -> Iterator[tuple[RowKey, list[
         for key, task in drawn.items()
         if key.split in _WHOLE_SPLITS and not isinstance(task.sample, SeedBySeed)
     }
-    for (name, metric), tasks in _AVERAGES.items():
-        found = {key.task: task for key, task in whole.items() if key.metric == metric}
+    for form, (name, metric) in product(dict.fromkeys(key.form for key in whole), _AVERAGES):
+        tasks = _AVERAGES[name, metric]
+        found = {key.task: task for key, task in whole.items() if (key.metric, key.form) == (metric, form)}
         if all(task in found for task in tasks):
-            yield RowKey(name, "test", None, metric), [found[task] for task in tasks]
+            yield RowKey(name, "test", None, metric, form), [found[task] for task in tasks]
 
 
 def _check_kinds(sources: Sequence[ComparedResult]) -> None:

@@ -9,8 +9,9 @@ from holdfast.errors import UserError
 from holdfast.evaluation.comparison import Correlations, Sample, SeedBySeed, Shares
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, name_of
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
-from holdfast.evaluation.retrieval import retrieval_sample
+from holdfast.evaluation.retrieval_differences import retrieval_sample
 from holdfast.evaluation.retrieval_systems import ENCODER
+from holdfast.forms import form_of
 from holdfast.results import shown
 
 # Parts of a split that `finetune` draws by its seed.
@@ -89,8 +90,9 @@ def _keys_of(row: Mapping[str, Any]) -> list[RowKey]:
             return []
         names = [str(row.get("data", "")), str(row.get("system", ""))]
         recipe = " ".join(name for name in names if name and name != ENCODER.name)
-        return [RowKey(row["task"], row["split"], recipe, metric) for metric in row["items"]]
-    return [RowKey(row["task"], row["split"], None, "accuracy" if "correct" in row["items"] else "spearman")]
+        return [RowKey(row["task"], row["split"], recipe, metric, form_of(row)) for metric in row["items"]]
+    metric = "accuracy" if "correct" in row["items"] else "spearman"
+    return [RowKey(row["task"], row["split"], None, metric, form_of(row))]
 
 
 def _values(items: Mapping[str, Any]) -> Sequence[float]:
