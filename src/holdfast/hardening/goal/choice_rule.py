@@ -65,7 +65,7 @@ class Candidate:
 
     @property
     def gain(self) -> float:
-        """What is recovered; 0 if noise costs nothing."""
+        """The percentage that is recovered; 0 if noise costs nothing."""
         return self.recovered or 0.0
 
     @property
