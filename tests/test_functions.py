@@ -70,7 +70,7 @@ def test_a_named_function_has_the_hash_of_its_file(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     "words",
     [
-        ["evaluate", "call:a:b", "--tasks", "sts"],
+        ["space", "call:a:b", "--output", "s.json"],
         ["harden", "call:a:b", "--corpus", "x.txt", "--output", "o"],
         ["harden", "call:a:b", "--pooling", "mean", "--corpus", "x.txt", "--output", "o"],
     ],
@@ -84,7 +84,7 @@ def test_what_needs_a_model_takes_no_function(
     assert main(words) == 2
     line = capsys.readouterr().err.splitlines()[-1]
     assert "call:a:b is a function" in line
-    with pytest.raises(UserError, match="`holdfast attack` and `holdfast audit` accept"):
+    with pytest.raises(UserError, match="only `holdfast evaluate`, `attack` and `audit` accept"):
         resolve_model("call:a:b")
 
 
