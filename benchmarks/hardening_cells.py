@@ -256,6 +256,7 @@ class Study:
         path = self.given.work / f"cell-{digest(record)}.json"
         parts = {"goal": self._goal_part}
         parts |= {"noiseqa": self._noiseqa_part} if self.given.confirm else {}
+        parts |= {"noiseqa curve": self._noiseqa_curve_part} if self.given.curve else {}
         parts |= {f"attack{self.given.attack}": self._attack_part} if self.given.attack else {}
         cell = read_object(path) or {"record": record}
         missing = [part for part in parts if part not in cell]
@@ -285,7 +286,8 @@ class Study:
             last, chosen = (packed(goal.measure(mixed(1.0), correct)) for goal in self.goals)
             return {"weight": 1.0, "curve": [], "chosen": chosen, "last": last}
         before = choosing.original_outcomes
-        found = {weight: choosing.measure(mixed(weight), correct) for weight in WEIGHTS}
+        # As `holdfast harden` does, the weight is chosen without spelling correction.
+        found = {weight: choosing.measure(mixed(weight)) for weight in WEIGHTS}
         candidates = [judge(before, own, step=self.given.steps, weight=weight) for weight, own in found.items()]
         best = kept(candidates)
         weight = 0.0 if best is None else best.weight
@@ -293,16 +295,24 @@ class Study:
             "weight": weight,
             "curve": [each.record() for each in candidates],
             "chosen": packed(reporting.measure(mixed(weight), correct)),
-            "last": packed(found[1.0]),
+            "last": packed(found[1.0] if correct is None else choosing.measure(mixed(1.0), correct)),
         }
 
     def _noiseqa_part(self, mixed: Any, cell: Cell, correct: Any, _: bool) -> Any:
         return {"chosen": packed(self.noiseqa.measure(mixed(cell["goal"]["weight"]), correct))}
 
+    def _noiseqa_curve_part(self, mixed: Any, _: Cell, correct: Any, trained: bool) -> Any:
+        weights = WEIGHTS if trained else (1.0,)
+        return {f"{weight:g}": packed(self.noiseqa.measure(mixed(weight), correct)) for weight in weights}
+
     def _attack_part(self, mixed: Any, cell: Cell, _: Any, __: bool) -> Any:
-        """The attack of `holdfast audit`, without spelling correction."""
+        """The attack of `holdfast audit` on the kept and on the trained weights, without spelling correction."""
+        found = {weight: self._attacked(mixed(weight)) for weight in {cell["goal"]["weight"], 1.0}}
+        return {"chosen": found[cell["goal"]["weight"]], "last": found[1.0]}
+
+    def _attacked(self, model: SentenceTransformer) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
-            mixed(cell["goal"]["weight"]).save(folder, create_model_card=False)
+            model.save(folder, create_model_card=False)
             made = audit(
                 AuditSettings(folder, items="adversarial-typos", examples=self.given.attack, data=self.given.data)
             )

@@ -6,10 +6,11 @@ one finds with the original. A fifth of them chooses the weight of the interpola
 `holdfast harden`; the rest chooses nothing and gives the figures. The seed draws the training texts, their order and
 their noise. Vectors of clean texts, trained weights and cells (a variant and a seed) are kept in the folder ``--work``:
 a run that is called again continues. With ``--confirm``, recall on the questions of `noiseqa/` is a second table; with
-``--attack``, adversarial typing errors of `holdfast audit` on as many texts a third.
+``--curve``, that of each weight of the interpolation another; with ``--attack``, adversarial typing errors of
+`holdfast audit` on as many texts a last one.
 
     python benchmarks/hardening_study.py --data DIR --work DIR [--variants base,points,...] [--seeds 1,2] [--steps 150]
-        [--hold-out 4400] [--confirm] [--attack 40] [--output FILE.md]
+        [--hold-out 4400] [--confirm] [--curve] [--attack 40] [--output FILE.md]
 """
 
 from __future__ import annotations
@@ -98,12 +99,35 @@ def curve(cells: Cells) -> list[str]:
     return lines
 
 
+def noiseqa_curve(cells: Cells) -> list[str]:
+    """Lines of a table of NoiseQA by the weight of the trained encoder, differences in points with paired intervals."""
+    part = "noiseqa curve"
+    original = cells[ORIGINAL]
+    columns = [name for name in COLUMNS if name in original[0][part]["1"]]
+    lines = [
+        f"| variant | weight | {' | '.join(COLUMNS[name] for name in columns)} |",
+        "|" + "---|" * (len(columns) + 2),
+    ]
+    for name, own in cells.items():
+        for weight in own[0][part]:
+            shown = []
+            for column in columns:
+                before, after = values(original, part, "1", column), values(own, part, weight, column)
+                made = change(Means(np.stack([before, after])), column)
+                shown.append(f"{after.mean():.1f} ({made.low:+.1f} to {made.high:+.1f})")
+            lines.append(f"| {name} | {weight if own is not original else 0} | {' | '.join(shown)} |")
+    return lines
+
+
 def attacks(cells: Cells, part: str) -> list[str]:
     """Lines of a table of adversarial typing errors."""
-    lines = ["| variant | texts | success, % of each seed |", "|---|---|---|"]
+    lines = ["| variant | texts | success, % of each seed: kept weights | trained weights |", "|---|---|---|---|"]
     for name, own in cells.items():
-        rates = ", ".join(f"{cell[part]['metrics']['success_rate']:.1f}" for cell in own)
-        lines.append(f"| {name} | {own[0][part]['n']} | {rates} |")
+        rates = [
+            ", ".join(f"{cell[part][which]['metrics']['success_rate']:.1f}" for cell in own)
+            for which in ("chosen", "last")
+        ]
+        lines.append(f"| {name} | {own[0][part]['last']['n']} | {' | '.join(rates)} |")
     return lines
 
 
@@ -115,6 +139,8 @@ def report(cells: Cells, given: argparse.Namespace) -> str:
     }
     if given.confirm:
         parts["NoiseQA"] = table(cells, "noiseqa")
+    if given.curve:
+        parts["NoiseQA by the weight of the trained encoder"] = noiseqa_curve(cells)
     if given.attack:
         parts["Adversarial typing errors"] = attacks(cells, f"attack{given.attack}")
     head = f"{given.steps} steps, seeds {given.seeds}; {given.model}."
@@ -134,6 +160,7 @@ def parsed(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--index", type=int, default=20_000, help="texts of the old index")
     parser.add_argument("--texts", type=int, default=30_000, help="texts of each source to read, at most")
     parser.add_argument("--confirm", action="store_true", help="also measure on noiseqa/")
+    parser.add_argument("--curve", action="store_true", help="also measure on noiseqa/ with each weight")
     parser.add_argument("--attack", type=int, default=0, metavar="TEXTS", help="also attack so many texts")
     parser.add_argument("--output", type=Path, help="write the tables here, after each variant")
     given = parser.parse_args(words)

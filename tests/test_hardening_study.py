@@ -40,8 +40,9 @@ def words(tmp_path: Path, make_masked_lm: Callable[..., Path]) -> list[str]:
     write(tmp_path / "data" / "questions" / "asked.tsv.gz", texts(60, "questions"))
     model = make_masked_lm(tmp_path / "model", layers=3)
     given = {"data": tmp_path / "data", "work": tmp_path / "work", "model": model, "output": tmp_path / "study.md"}
-    numbers = {"seeds": 1, "steps": 2, "batch-size": 8, "hold-out": 30, "index": 60, "variants": "base,layers2"}
-    return [str(word) for name, value in (given | numbers).items() for word in (f"--{name}", value)]
+    given |= {"seeds": 1, "steps": 2, "batch-size": 8, "hold-out": 30, "index": 60}
+    given["variants"] = "base,layers2,base+spelling"
+    return [str(word) for name, value in given.items() for word in (f"--{name}", value)]
 
 
 def test_a_study_trains_each_variant_once_and_continues(
@@ -149,3 +150,19 @@ def test_a_variant_that_has_no_pairs_leaves_their_column_empty() -> None:
     assert [cell.strip() for cell in head.split("|")[3:5]] == ["clean (4)", "hold/move (2)"]
     assert [cell.strip() for cell in original.split("|")[3:5]] == ["50.0", "50.0"]
     assert [cell.strip()[:5] for cell in spelling.split("|")[3:5]] == ["+25.0", ""]
+
+
+def test_the_curve_of_noiseqa_has_a_row_for_each_weight() -> None:
+    from hardening_study import noiseqa_curve
+
+    part = "noiseqa curve"
+    cells = {
+        "original": [{part: {"1": {"collection asr": "0110"}}}],
+        "base": [{part: {"0.5": {"collection asr": "0111"}, "1": {"collection asr": "1111"}}} for _ in range(2)],
+    }
+    _, _, *rows = noiseqa_curve(cells)
+    assert [[cell.split()[0] for cell in row.split("|")[1:4]] for row in rows] == [
+        ["original", "0", "50.0"],
+        ["base", "0.5", "75.0"],
+        ["base", "1", "100.0"],
+    ]

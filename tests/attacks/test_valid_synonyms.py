@@ -197,12 +197,3 @@ def test_the_constraint_is_an_option_of_recipes_and_names_what_it_needs() -> Non
     assert "valid_synonyms" not in published.needs()
     with pytest.raises(UserError, match="typos: the substitutes of typos are no synonyms"):
         make_recipes(["typos"], {"valid_synonyms": "true"})
-
-
-def test_a_missing_resource_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from holdfast.edits import word_frequency
-
-    word_frequency.english_frequency.cache_clear()
-    monkeypatch.setattr(word_frequency, "can_count", lambda: False)
-    with pytest.raises(UserError, match="symspellpy: pip install"):
-        Resources(LIGHT, data=tmp_path).require(["valid_synonyms"])

@@ -163,5 +163,5 @@ def test_the_probability_of_a_word_after_another() -> None:
 def test_symspellpy_without_its_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word_model, "_PAIRS", "missing.txt")
     english_counts.cache_clear()
-    with pytest.raises(UserError, match=r"symspellpy has no missing.txt: install it again"):
+    with pytest.raises(UserError, match=r"symspellpy has no missing.txt: pip install"):
         english_counts()

@@ -101,17 +101,6 @@ def test_a_corpus_without_words_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "step").exists()
 
 
-def test_a_missing_symspellpy_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import importlib.util
-
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "symspellpy" else find(name))
-    with pytest.raises(UserError, match=r"needs symspellpy: pip install 'holdfast\[retrieval\]'"):
-        spelling_step(folder)
-    with pytest.raises(UserError, match="needs symspellpy"):
-        spelling_of_corpus(TEXTS, folder / "other")
-
-
 # --- before a model ------------------------------------------------------------------------------------------------
 
 

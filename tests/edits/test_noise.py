@@ -25,9 +25,6 @@ ANY_TEXT = st.one_of(
 
 
 def edit_named(name: str) -> Edit:
-    if name == "speech":
-        for library in ("jellyfish", "symspellpy", "num2words"):
-            pytest.importorskip(library)
     return noise_edits([name])[0]
 
 
@@ -237,15 +234,3 @@ def test_a_mistake_in_the_option_is_one_line(text: str, message: str) -> None:
     with pytest.raises(UserError, match=message) as raised:
         Noise.parse(text)
     assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize("library", ["jellyfish", "symspellpy", "num2words"])
-def test_a_missing_library_is_named(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    from holdfast.edits.sound_alikes import sound_alikes
-
-    monkeypatch.setitem(sys.modules, library, None)
-    sound_alikes.cache_clear()
-    with pytest.raises(UserError, match=f"pip install {library}"):
-        noise_edits(["speech"])

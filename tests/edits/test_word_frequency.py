@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 
-from holdfast.edits.word_frequency import WordFrequency, can_count, english_frequency
-from holdfast.errors import UserError
+from holdfast.edits.word_frequency import WordFrequency, english_frequency
 
 
 def test_a_word_is_counted_per_billion_and_unknown_ones_are_the_rarest() -> None:
@@ -18,17 +15,7 @@ def test_a_word_is_counted_per_billion_and_unknown_ones_are_the_rarest() -> None
 
 
 def test_english_words_are_in_the_order_of_their_use() -> None:
-    pytest.importorskip("symspellpy")
     counts = english_frequency()
     assert counts.per_billion("the") > counts.per_billion("couch") > counts.per_billion("fille") == 0.0
     assert 3.0 < counts.per_billion("couch") < 5.0
     assert "symspellpy" in counts.source
-
-
-def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    english_frequency.cache_clear()
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "symspellpy" else find(name))
-    assert not can_count()
-    with pytest.raises(UserError, match=r"needs symspellpy: pip install 'holdfast\[attacks\]'"):
-        english_frequency()

@@ -24,7 +24,6 @@ from holdfast.edits.edit_table import EditTable
 from holdfast.edits.inflection import can_inflect
 from holdfast.edits.misspellings import read_misspellings
 from holdfast.edits.synonym_edit import Exchange, wordnet_synonym
-from holdfast.edits.word_frequency import can_count
 from holdfast.edits.words import Words
 from holdfast.errors import UserError
 from holdfast.model_lookup import has_masked_lm_head
@@ -105,8 +104,6 @@ class Linguistics:
         reasons = [self._missing[name] for name in ("wordnet", "tagger") if name in self._missing]
         if self._filter_lacks is not None:
             reasons.append(self._filter_lacks)
-        if not can_count():
-            reasons.append("pip install 'holdfast[attacks]', for symspellpy")
         return "; ".join(reasons) or None
 
     def synonym(self) -> tuple[Exchange, str]:

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from holdfast.baselines.hybrid_search import HybridSettings, hybrid_rank
 from holdfast.baselines.lexical_search import BM25_RECORD, rank_by_bm25, require_bm25
-from holdfast.baselines.spelling import SPELLING_RECORD, SpellingCorrection, spelling_correction
+from holdfast.baselines.spelling import SPELLING_RECORD, SpellingCorrection
 from holdfast.baselines.spelling_step import spelling_step, step_sha256
-from holdfast.baselines.word_model import require_symspell
 from holdfast.errors import UserError, one_of
 from holdfast.evaluation.retrieval_systems import ENCODER, RetrievalSystem
 from holdfast.option_parsing import fitted
@@ -53,8 +52,7 @@ def _system(given: str, where: str) -> RetrievalSystem:
 
 def _corrected(system: RetrievalSystem, folder: str | None) -> RetrievalSystem:
     """Return a system that corrects the queries first, by the step in a folder or by the words of the documents."""
-    require_symspell()
-    correction = spelling_correction if folder is None else _saved(folder)
+    correction = SpellingCorrection.of if folder is None else _saved(folder)
     source = "the words of the documents" if folder is None else f"the step in {folder}, sha256 {step_sha256(folder)}"
     records = [*filter(None, [system.record]), f"{SPELLING_RECORD}; dictionary: {source}"]
     return replace(system, correction=correction, record="; ".join(records))

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.baselines.spelling_counts import WORD, SpellingCounts, is_letters
-from holdfast.baselines.word_model import WordModel, english_counts, require_symspell
+from holdfast.baselines.word_model import WordModel, english_counts
 from holdfast.edits.spelling_variants import spelling_variants
 from holdfast.edits.typing_likelihood import TypingLikelihood
 
@@ -91,9 +91,6 @@ class SpellingCorrection:
         counts: the words of the corpus.
         settings: the constants.
 
-    Raises:
-        UserError: symspellpy is not installed.
-
     Example:
         >>> correct = SpellingCorrection.of(["Luke Kuechly registered 118 tackles."])
         >>> correct("who is Luke Kuecly")
@@ -101,7 +98,6 @@ class SpellingCorrection:
     """
 
     def __init__(self, counts: SpellingCounts, settings: SpellingSettings | None = None) -> None:
-        require_symspell()
         self.counts, self.settings = counts, settings or SpellingSettings()
         own = self.settings
         self._model = WordModel(
@@ -117,7 +113,6 @@ class SpellingCorrection:
     @classmethod
     def of(cls, documents: Iterable[str], settings: SpellingSettings | None = None) -> SpellingCorrection:
         """Return a correction with the words of a stream of texts."""
-        require_symspell()
         return cls(SpellingCounts.of(documents), settings)
 
     def __call__(self, text: str) -> str:
@@ -242,15 +237,6 @@ class SpellingCorrection:
         counts = self.counts
         sizes = {"texts": counts.texts, "words": len(counts.words), "pairs": len(counts.pairs), "total": counts.total}
         return {"settings": asdict(self.settings), "counts": sizes}
-
-
-def spelling_correction(documents: Iterable[str]) -> SpellingCorrection:
-    """Return a function that corrects the spelling of an English text, with the words of some documents.
-
-    Raises:
-        UserError: symspellpy is not installed.
-    """
-    return SpellingCorrection.of(documents)
 
 
 def _tokens(text: str) -> Iterator[_Token]:

@@ -52,7 +52,7 @@ def spelling_of_corpus(texts: Iterable[str], folder: str | Path) -> SpellingCorr
     """Count the words of a stream of texts, write a correction with them to a folder, and return it.
 
     Raises:
-        UserError: symspellpy is not installed, the texts have no words, or the folder cannot be written.
+        UserError: the texts have no words, or the folder cannot be written.
     """
     made = SpellingCorrection.of(texts)
     if not made.counts.words:
@@ -89,7 +89,7 @@ def spelling_step(folder: str | Path) -> SpellingCorrection:
     """Load the correction in a folder, or in the folder `spelling` of a model: a function from a text to a text.
 
     Raises:
-        UserError: there is none, it is damaged or of a newer holdfast, or symspellpy is not installed.
+        UserError: there is none, it is damaged or of a newer holdfast.
     """
     place = _step_folder(expanded(folder))
     record = read_object(place / _RECORD)
@@ -140,7 +140,7 @@ def with_spelling(
         queries_only: False: texts given to `encode` are corrected, too, but no documents.
 
     Raises:
-        UserError: the folder has no correction, or symspellpy is not installed; the model corrects already.
+        UserError: the folder has no correction, or the model corrects already.
     """
     from sentence_transformers import SentenceTransformer
 

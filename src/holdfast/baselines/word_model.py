@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from holdfast.baselines.letter_model import LetterModel
 from holdfast.baselines.spelling_counts import SpellingCounts
-from holdfast.edits.word_frequency import can_count, dictionary_rows, english_word_counts
-from holdfast.errors import NotInstalled
+from holdfast.edits.word_frequency import dictionary_rows, english_word_counts
 
 _PAIRS = "frequency_bigramdictionary_en_243_342.txt"
 ENGLISH_STEP = 8
@@ -29,24 +28,13 @@ class EnglishCounts(NamedTuple):
     total: int
 
 
-def require_symspell() -> None:
-    """Check that symspellpy is installed.
-
-    Raises:
-        UserError: it is not; the message says how to get it.
-    """
-    if not can_count():
-        raise NotInstalled("spelling correction needs symspellpy: pip install 'holdfast[retrieval]'")
-
-
 @functools.cache
 def english_counts() -> EnglishCounts:
     """Return the counts that come with symspellpy.
 
     Raises:
-        UserError: it is not installed, or its files are missing.
+        UserError: its files are missing.
     """
-    require_symspell()
     words = english_word_counts()
     pairs = {(first, second): int(count) for first, second, count in dictionary_rows(_PAIRS)}
     return EnglishCounts(words, pairs, sum(words.values()))

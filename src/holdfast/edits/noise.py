@@ -51,7 +51,7 @@ def noise_edits(kinds: Iterable[str] = tuple(NOISE), *, misspellings: Misspellin
         misspellings: known misspellings of words, from which "typing" draws.
 
     Raises:
-        UserError: a kind is unknown, or a library that it needs is not installed ("speech").
+        UserError: a kind is unknown.
     """
     return tuple(_noise_edit(one_of("noise", kind, tuple(NOISE)), misspellings) for kind in kinds)
 
@@ -132,7 +132,7 @@ def noisy(
 
     Raises:
         ValueError: the strength is not between 0 and 1.
-        UserError: the kind is unknown, or a library that it needs is not installed.
+        UserError: the kind is unknown.
 
     Example:
         >>> noisy(["How many points did the defence surrender?"], "case.lower")

@@ -1,7 +1,7 @@
 """English words that sound like another: by metaphone codes (jellyfish) of a frequency dictionary (symspellpy).
 
-Both libraries are optional (MIT licence). A word's metaphone code holds its consonants, so that words of one code are
-homophones (*knot*, *not*) or differ in a vowel (*leaving*, *living*).
+A word's metaphone code holds its consonants, so that words of one code are homophones (*knot*, *not*) or differ in a
+vowel (*leaving*, *living*).
 """
 
 from __future__ import annotations
@@ -12,12 +12,9 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
-from typing import Any
 
-from holdfast.errors import NotInstalled
+from holdfast.edits.word_frequency import english_word_counts
 
-_DICTIONARY = "frequency_dictionary_en_82_765.txt"
 _KNOWN = 30_000
 """Number of the most frequent words that may be heard; a recogniser writes no rarer ones."""
 _BEST = 4
@@ -95,13 +92,10 @@ class SoundAlikes:
 
 @functools.cache
 def sound_alikes() -> SoundAlikes:
-    """Return the dictionary by sound, which takes half a second to build.
+    """Return the dictionary by sound, which takes half a second to build."""
+    import jellyfish
 
-    Raises:
-        NotInstalled: jellyfish or symspellpy is not installed.
-    """
-    jellyfish = _library()
-    words = [line.split(" ")[0] for line in _dictionary().split("\n") if line]
+    words = list(english_word_counts())
     rank = {word: place for place, word in enumerate(words)}
     heard: dict[str, list[str]] = defaultdict(list)
     for word in words[:_KNOWN]:
@@ -115,19 +109,3 @@ def sound_alikes() -> SoundAlikes:
 def _shorter(code: str) -> list[str]:
     """Return the code without one of its sounds, each once; codes that share one of these differ in a sound."""
     return list(dict.fromkeys(code[:place] + code[place + 1 :] for place in range(len(code))))
-
-
-def _library() -> Any:
-    try:
-        import jellyfish
-    except ImportError:
-        raise NotInstalled("speech errors need a library of sounds: pip install jellyfish") from None
-    return jellyfish
-
-
-def _dictionary() -> str:
-    try:
-        file = resources.files("symspellpy") / _DICTIONARY
-    except ImportError:
-        raise NotInstalled("speech errors need a frequency dictionary: pip install symspellpy") from None
-    return file.read_text(encoding="utf-8-sig").replace("\r\n", "\n")

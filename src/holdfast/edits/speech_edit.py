@@ -11,7 +11,6 @@ from holdfast.edits.chosen_words import drawn_order, number_to_change
 from holdfast.edits.edit import ENGLISH, Change, Edit, Edited, edited
 from holdfast.edits.sound_alikes import SoundAlikes, sound_alikes
 from holdfast.edits.words import STOP_WORDS, Words
-from holdfast.errors import NotInstalled
 
 MISHEARD: Mapping[str, float] = {
     "function": 0.14,
@@ -44,8 +43,10 @@ class Speech(Edit):
     ABOUT: ClassVar = "a text as a speech recogniser writes it"
 
     def __init__(self, sounds: SoundAlikes | None = None) -> None:
+        from num2words import num2words
+
         self.sounds = sounds or sound_alikes()
-        self.number_words = _number_words()
+        self.number_words = num2words
 
     def __call__(self, text: str, rng: random.Random, strength: float = 0.0) -> Edited | None:
         """Return the text as heard; None if it stays the same."""
@@ -131,11 +132,3 @@ def _gap(gap: str, *, first: bool, last: bool) -> str:
 
 def _plain(spoken: str) -> str:
     return " ".join(re.sub(r"[^\w\s]", " ", spoken.lower()).split())
-
-
-def _number_words() -> Any:
-    try:
-        from num2words import num2words
-    except ImportError:
-        raise NotInstalled("speech errors need numbers as words: pip install num2words") from None
-    return num2words

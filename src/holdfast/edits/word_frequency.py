@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import math
 from collections.abc import Mapping
 from importlib import metadata
 from importlib.resources import files
 
-from holdfast.errors import NotInstalled, UserError
+from holdfast.errors import UserError
 
 _FILE = "frequency_dictionary_en_82_765.txt"
 _CORPUS = 1.024e12  # words of the Google n-grams that the counts are of
@@ -34,40 +33,20 @@ class WordFrequency:
         return max(_MISSING, math.log10(count / self._total * 1e9)) if count else _MISSING
 
 
-def can_count() -> bool:
-    """Return True if the frequencies are available: symspellpy is installed."""
-    return importlib.util.find_spec("symspellpy") is not None
-
-
 @functools.cache
 def english_frequency() -> WordFrequency:
-    """Return the frequencies of 82,765 English words.
-
-    Raises:
-        UserError: symspellpy is not installed.
-    """
-    _require()
+    """Return the frequencies of 82,765 English words."""
     return WordFrequency(english_word_counts(), _CORPUS, source=f"symspellpy {metadata.version('symspellpy')} {_FILE}")
 
 
 def english_words() -> frozenset[str]:
-    """Return the words of that dictionary, in lower case.
-
-    Raises:
-        UserError: symspellpy is not installed.
-    """
-    _require()
+    """Return the words of that dictionary, in lower case."""
     return frozenset(english_word_counts())
-
-
-def _require() -> None:
-    if not can_count():
-        raise NotInstalled("the frequency of words needs symspellpy: pip install 'holdfast[attacks]'")
 
 
 @functools.cache
 def english_word_counts() -> Mapping[str, int]:
-    """Return the count of each word of the dictionary; symspellpy must be installed.
+    """Return the count of each word of the dictionary.
 
     Raises:
         UserError: symspellpy lacks its file.
@@ -84,5 +63,5 @@ def dictionary_rows(name: str) -> list[list[str]]:
     try:
         text = (files("symspellpy") / name).read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise UserError(f"symspellpy has no {name}: install it again, pip install 'holdfast[retrieval]'") from error
+        raise UserError(f"symspellpy has no {name}: pip install --force-reinstall symspellpy") from error
     return [line.split() for line in text.split("\n") if line.strip()]

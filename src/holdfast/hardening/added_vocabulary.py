@@ -126,7 +126,7 @@ def add_misspellings_of(model: SentenceTransformer, texts: Iterable[str], size: 
         size: number of misspellings, at most.
 
     Raises:
-        UserError: see `check_vocabulary`, or symspellpy is not installed.
+        UserError: see `check_vocabulary`.
     """
     check_vocabulary(model)
     counts = count_words(texts, lambda text: normalised(model, text))

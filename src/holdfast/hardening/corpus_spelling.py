@@ -34,7 +34,7 @@ class CorpusSpelling:
     _made: SpellingCorrection | None = field(default=None, init=False)
 
     def correction(self) -> SpellingCorrection | None:
-        """Return the correction, or None with a `reason`: texts that are not English, symspellpy is not installed."""
+        """Return the correction, or None with a `reason`, such as texts that are not English."""
         if self._made is None and not self.reason:
             language = language_of_corpus(self.texts())
             if not language.is_english:

@@ -75,9 +75,6 @@ def typo_vocabulary(
         rates: rates of typing errors; None: the fitted ones.
         error_rate: share of mistyped words; a lower one leaves out more of what may be unknown words.
         posterior: see `POSTERIOR`.
-
-    Raises:
-        UserError: symspellpy is not installed.
     """
     known = english_words()
     once = [word for word, count in word_counts.items() if count == 1]

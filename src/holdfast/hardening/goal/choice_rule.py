@@ -64,6 +64,11 @@ class Candidate:
     error: float = 0.0
 
     @property
+    def gain(self) -> float:
+        """What is recovered; 0 if noise costs nothing."""
+        return self.recovered or 0.0
+
+    @property
     def admissible(self) -> bool:
         """True if neither clean recall nor hold/move falls."""
         clean_holds = self.clean.difference >= -TOLERANCE - 1e-9 and not self.clean.fell
@@ -90,12 +95,12 @@ def kept(candidates: Iterable[Candidate]) -> Candidate | None:
     of the latter: the one-standard-error rule of Breiman et al. 1984. What the hold-out does not measure is best left
     as it is. Of equal weights it is the one that recovers more, then the earlier step.
     """
-    useful = [each for each in candidates if each.admissible and (each.recovered or 0.0) > 0.0]
+    useful = [each for each in candidates if each.admissible and each.gain > 0.0]
     if not useful:
         return None
-    most = max(useful, key=lambda each: each.recovered or 0.0)
-    enough = [each for each in useful if (each.recovered or 0.0) >= (most.recovered or 0.0) - most.error]
-    return min(enough, key=lambda each: (each.weight, -(each.recovered or 0.0), each.step))
+    most = max(useful, key=lambda each: each.gain)
+    enough = [each for each in useful if each.gain >= most.gain - most.error]
+    return min(enough, key=lambda each: (each.weight, -each.gain, each.step))
 
 
 def judge(original: Outcomes, new: Outcomes, *, step: int, weight: float = 1.0, seed: int = 0) -> Candidate:

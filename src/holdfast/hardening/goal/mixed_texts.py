@@ -142,7 +142,7 @@ class MixedTexts:
         """Add misspellings of the words of all texts to the model's vocabulary, if any are wanted.
 
         Raises:
-            UserError: the model's tokeniser cannot have them, or symspellpy is not installed.
+            UserError: the model's tokeniser cannot have them.
         """
         from holdfast.hardening.added_vocabulary import add_misspellings_of
 
@@ -157,14 +157,11 @@ class MixedTexts:
     def _misspellings_that_suit(self, model: SentenceTransformer) -> int:
         """Return how many misspellings are added if nobody has said; 0 if none can be, for which there is a line."""
         from holdfast.audit.language import language_of_corpus
-        from holdfast.edits.word_frequency import can_count
         from holdfast.hardening.added_vocabulary import takes_misspellings
 
         reason = ""
         if not takes_misspellings(model):
             reason = "its tokeniser is not one of WordPieces"
-        elif not can_count():
-            reason = "symspellpy is not installed"
         elif not language_of_corpus(self.all_texts()).is_english:
             reason = "the corpus is not in English"
         self._vocabulary_line = f"no misspellings are added to the vocabulary: {reason}"
