@@ -73,12 +73,12 @@ def test_a_large_step_costs_what_a_few_sentences_say(method: str, tiny: Path) ->
     found = StepMemory.of(objective, batch)
     assert objective.mini_batch_size is None
     plain = measured_step(objective, batch(24))
-    assert found.peak(24) == pytest.approx(plain.peak, rel=0.1)
+    assert 0.95 * plain.peak < found.peak(24) < 1.15 * plain.peak
     assert found.flops * 24 == pytest.approx(plain.flops, rel=0.02)
     objective.use_mini_batches(8)
     in_parts = measured_step(objective, batch(24))
     assert in_parts.peak < 0.6 * plain.peak
-    assert found.peak(24, 8) == pytest.approx(in_parts.peak, rel=0.15)
+    assert 0.95 * in_parts.peak < found.peak(24, 8) < 1.35 * in_parts.peak
     assert found.flops_again * 24 == pytest.approx(in_parts.flops, rel=0.02)
     assert 1.2 < in_parts.flops / plain.flops < 1.6
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,11 @@ Batch = Callable[[int], list[dict[str, Any]]]
 
 _SIMILARITY_COPIES = 6
 """Matrices of B·2B similarities that live at once: logits, without equal texts, their gradient."""
+
+_OF_LAYER = 0.1
+"""Gradients inside a layer, as a share of the activations of all layers."""
+_OF_EMBEDDINGS = 0.7
+"""The gradient of the embeddings, twice while a mini-batch's is added, as a share of what is kept of a sentence."""
 
 
 class LiveTensors(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -76,8 +81,16 @@ class LiveTensors(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @dataclass(frozen=True)
 class Step:
-    """A training step as measured: peak of its tensors in bytes, floating-point operations, and seconds."""
+    """A training step as measured.
 
+    Attributes:
+        kept: bytes of the tensors that exist between the forward and the backward pass.
+        peak: the largest number of bytes at any time.
+        flops: floating-point operations.
+        seconds: its duration.
+    """
+
+    kept: int
     peak: int
     flops: int
     seconds: float
@@ -88,9 +101,19 @@ def measured_step(objective: Objective, features: list[dict[str, Any]], *, bf16:
     return _measured(objective, lambda: torch.stack(list(objective(features).values())).sum(), bf16)
 
 
-def _encoding_peak(objective: Objective, features: dict[str, Any], *, bf16: bool) -> int:
-    """Return the peak of a forward and a backward pass of the encoder alone, over each sentence once."""
-    return _measured(objective, lambda: objective.encoder.encode(features).square().sum(), bf16).peak
+def _measured_encoding(objective: Objective, features: dict[str, Any], *, bf16: bool) -> Step:
+    """Return the memory and the work of the encoder alone, forward and backward, over each sentence once."""
+    return _measured(objective, lambda: objective.encoder.encode(features).square().sum(), bf16)
+
+
+def _growth(steps: Sequence[Step], sentences: int, transient: float) -> float:
+    """Return the bytes by which a step grows with each sentence, from steps of so many and twice as many sentences.
+
+    The peak of a small step may be at its end, where the gradient of the vocabulary exists and the activations do not:
+    so the growth is at least that of what is kept for the backward pass, and a share for its ``transient`` tensors.
+    """
+    one, two = steps
+    return max(0.0, two.peak - one.peak, (1.0 + transient) * (two.kept - one.kept)) / sentences
 
 
 def _measured(objective: Objective, loss: Callable[[], Tensor], bf16: bool) -> Step:
@@ -103,11 +126,12 @@ def _measured(objective: Objective, loss: Callable[[], Tensor], bf16: bool) -> S
     with memory:
         with torch.autocast(_device(objective), torch.bfloat16, enabled=bf16):
             value = loss()
+        kept = memory.live
         if value.requires_grad:  # ADCL's first loss is constant, with a queue that is still empty
             torch.autograd.backward(value)
     seconds = time.perf_counter() - begin
     objective.zero_grad(set_to_none=True)
-    return Step(memory.peak, memory.flops, seconds)
+    return Step(kept, memory.peak, memory.flops, seconds)
 
 
 @dataclass(frozen=True)
@@ -138,15 +162,14 @@ class StepMemory:
         few, more = batch(least), batch(2 * least)
         with _left_alone(objective):
             one, two = (measured_step(objective, features, bf16=bf16) for features in (few, more))
-            one_pass, two_passes = (_encoding_peak(objective, features[0], bf16=bf16) for features in (few, more))
+            passes = [_measured_encoding(objective, features[0], bf16=bf16) for features in (few, more)]
             objective.use_mini_batches(1)
             in_parts = [measured_step(objective, features, bf16=bf16) for features in (few, more)]
-        sentence = (two.peak - one.peak) / least
         return cls(
-            constant=max(0.0, one.peak - sentence * least),
-            sentence=sentence,
-            kept=max(0.0, (in_parts[1].peak - in_parts[0].peak) / least),
-            row=(two_passes - one_pass) / least,
+            constant=max(0.0, one.peak - (two.peak - one.peak)),
+            sentence=_growth([one, two], least, _OF_LAYER),
+            kept=_growth(in_parts, least, _OF_EMBEDDINGS),
+            row=_growth(passes, least, _OF_LAYER),
             flops=(two.flops - one.flops) / least,
             flops_again=(in_parts[1].flops - in_parts[0].flops) / least,
             seconds=two.seconds / (2 * least),
