@@ -221,6 +221,7 @@ def test_dropout_of_an_encoder_is_found(make_encoder_model: Callable[..., Any]) 
     [
         ("granite", "changes its embeddings, outside any module"),
         ("opt", "changes its embeddings, outside any module"),
+        ("t5", "changes its embeddings, outside any module"),  # its dropout is also behind the last layer
         ("xlm", "no single list of layers"),
         ("longformer", "takes no rows of token vectors"),
     ],
@@ -228,15 +229,19 @@ def test_dropout_of_an_encoder_is_found(make_encoder_model: Callable[..., Any]) 
 def test_other_structures_are_refused_with_the_reason(
     kind: str, reason: str, make_encoder_model: Callable[..., SentenceTransformer]
 ) -> None:
-    from transformers import CONFIG_MAPPING, AutoModel
+    from transformers import CONFIG_MAPPING, AutoModel, T5EncoderModel
 
-    size: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 30}
+    size: dict[str, Any] = {"vocab_size": 30}
+    if kind != "t5":
+        size |= {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
     size |= {"granite": {"embedding_multiplier": 2.0, "intermediate_size": 32}}.get(kind, {})
     size |= {"opt": {"ffn_dim": 32, "word_embed_proj_dim": 16}}.get(kind, {})
     size |= {"xlm": {"emb_dim": 16, "n_layers": 2, "n_heads": 2, "n_words": 30}}.get(kind, {})
     size |= {"longformer": {"intermediate_size": 32, "attention_window": 8}}.get(kind, {})
     model: Any = make_encoder_model("bert")
-    model[0].model = AutoModel.from_config(CONFIG_MAPPING[kind](**size)).eval()
+    size |= {"t5": {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2}}.get(kind, {})
+    config = CONFIG_MAPPING[kind](**size)
+    model[0].model = (T5EncoderModel(config) if kind == "t5" else AutoModel.from_config(config)).eval()
     with pytest.raises(UserError, match=f"backbone '{kind}' is not supported: .*{reason}"):
         Backbone.of(model)
 

@@ -63,6 +63,7 @@ def test_with_batch_normalisation_each_view_is_a_batch(exact_model: Any, batch: 
     ).double()
     mlp[1].weight, mlp[1].bias = head.wide_norm.weight, head.wide_norm.bias
     others = {key: value.flip(1) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
+    others["position_ids"] = torch.arange(others["input_ids"].shape[1]).expand_as(others["input_ids"])
     ours = gradients(objective([dict(batch), dict(others)])["contrastive"], objective)
     z, keys = (mlp(exact_model(dict(features))["sentence_embedding"]) for features in (batch, others))
     sims = torch.cosine_similarity(z[:, None], keys[None], dim=-1) / 0.1

@@ -424,6 +424,7 @@ def test_given_positives_are_used(
     simcse = SimCSE(exact_model, head="bn", temperature=0.1).double()
     simcse.head.load_state_dict(objective.head.state_dict())
     others = {key: value.flip(1) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
+    others["position_ids"] = torch.arange(others["input_ids"].shape[1]).expand_as(others["input_ids"])
     terms, alone = objective([dict(batch), dict(others)]), objective([dict(batch)])
     torch.testing.assert_close(terms["contrastive"], simcse([dict(batch), dict(others)])["contrastive"])
     torch.testing.assert_close(terms["regulariser"], alone["regulariser"], rtol=1e-9, atol=1e-12)
