@@ -203,7 +203,7 @@ def test_a_function_is_evaluated(
     assert result["model"] == "call:word_lengths:embed"
     assert result["results"][0]["metrics"]["alignment"] >= 0.0
     assert main([*words, "--pooling", "mean"]) == 2
-    assert "--pooling is for a raw masked language model" in capsys.readouterr().err
+    assert "--pooling is for a raw language model" in capsys.readouterr().err
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert main(words) == 2
     assert "is a function, which each process would ask: start one process" in capsys.readouterr().err

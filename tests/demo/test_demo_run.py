@@ -88,7 +88,7 @@ def _check_json(result: dict[str, Any]) -> None:
         "train_seconds",
     } <= set(result["timing"])
     assert examples_of(result, Path("demo.json")) == result["examples"]
-    assert result["kept_original"] is False
+    assert result["kept"] in ("trained weights", "new entries of the vocabulary")
 
 
 def _check_page(settings: DemoSettings, result: dict[str, Any]) -> None:
@@ -174,19 +174,28 @@ def test_a_demo_that_kept_the_original_says_so(small: DemoSettings, monkeypatch:
     harden = demo_run.harden_encoder
     monkeypatch.setattr(demo_run, "harden_encoder", lambda *given: {**harden(*given), "selected": {"step": 0}})
     result = run_demo(small)
-    assert result["kept_original"] is True
+    assert result["kept"] == "the original"
     assert {row["remark"] for row in (*result["retrieval"], *result["card"])} == {"the original was kept"}
     _, text = summary(result)
     assert "kept the original encoder" in text
+    _, text = summary({**result, "kept": "new entries of the vocabulary"})
+    assert "misspellings as new entries of its vocabulary" in text
 
 
 @pytest.mark.parametrize(
-    ("selected", "kept"), [({"step": 0}, True), ({"step": 20}, False), ({"steps": 2}, False), ({}, False)]
+    ("selected", "kept"),
+    [
+        ({"step": 0}, "the original"),
+        ({"step": 0, "recovered": 12}, "new entries of the vocabulary"),
+        ({"step": 20}, "trained weights"),
+        ({"steps": 2}, "trained weights"),
+        ({}, "trained weights"),
+    ],
 )
-def test_a_hardening_may_keep_the_original(small: DemoSettings, selected: dict[str, int], kept: bool) -> None:
+def test_a_hardening_may_keep_the_original(small: DemoSettings, selected: dict[str, int], kept: str) -> None:
     small.file(HARDENED).mkdir(parents=True)
     (small.file(HARDENED) / "results.json").write_text("{}")
-    assert demo_run.kept_original(small, {"selected": selected or {"steps": 1}}) is kept
+    assert demo_run.kept_weights(small, {"selected": selected or {"steps": 1}}) == kept
 
 
 # --- the probe ---------------------------------------------------------------------------------------------------

@@ -15,7 +15,15 @@ import numpy.typing as npt
 from holdfast.audit.card import column_of
 from holdfast.audit.item_names import item_name
 from holdfast.data.python_prose import load_python_prose
-from holdfast.demo.before_and_after import KEPT, card_row, meaning_row, retrieval_row
+from holdfast.demo.before_and_after import (
+    KEPT,
+    NEW_ENTRIES,
+    ORIGINAL,
+    TRAINED,
+    card_row,
+    meaning_row,
+    retrieval_row,
+)
 from holdfast.demo.demo_clock import DemoClock
 from holdfast.demo.demo_folder import REPORT_FILE, RESULT_FILE, lines_of, prepare, refuse_finished
 from holdfast.demo.demo_settings import CORPUS_FILE, HARDENED, QUESTIONS_FILE, TEXTS_FILE, DemoSettings
@@ -169,7 +177,8 @@ def _result(
     ]
     audits = [read_result(settings.file(HARDENED) / name) for name in hardened["protocol"]["audits"]]
     card = _card(hardened, audits[0], nearer, settings.seed)
-    if kept := kept_original(settings, hardened):
+    kept = kept_weights(settings, hardened)
+    if kept == ORIGINAL:
         for row in (*retrieval, *card):
             row["remark"] = KEPT
     examples, counts = probe.examples(*found)
@@ -190,7 +199,7 @@ def _result(
         + [_numbers("demo-card", row["item"], row) for row in card],
     )
     result |= {"output": str(settings.output), "report": str(settings.file(REPORT_FILE))}
-    result |= {"hardened": str(settings.file(HARDENED)), "kept_original": kept}
+    result |= {"hardened": str(settings.file(HARDENED)), "kept": kept}
     result |= {"retrieval": retrieval, "card": card, "examples": examples, "copies": counts}
     result["audits"] = {
         name: [row["verdict"] for row in audit["results"]]
@@ -221,7 +230,9 @@ def _numbers(task: str, split: str, row: Mapping[str, Any]) -> dict[str, Any]:
     return {"task": task, "split": split, "n": row["n"], "metrics": {name: row[name] for name in names if name in row}}
 
 
-def kept_original(settings: DemoSettings, hardened: Mapping[str, Any]) -> bool:
-    """Return True if the hardening chose step 0, the original, because no later step was worth its cost."""
+def kept_weights(settings: DemoSettings, hardened: Mapping[str, Any]) -> str:
+    """Return what the hardening kept: trained weights, or the original ones with new entries of the vocabulary or not."""
     selected = hardened.get("selected") or read_result(settings.file(HARDENED) / _TRAIN_RESULT).get("selected")
-    return isinstance(selected, Mapping) and selected.get("step") == 0
+    if not isinstance(selected, Mapping) or selected.get("step") != 0:
+        return TRAINED
+    return NEW_ENTRIES if "recovered" in selected else ORIGINAL
