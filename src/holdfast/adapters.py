@@ -127,7 +127,8 @@ def require_peft(what: str) -> None:
 
 def has_adapters(model: SentenceTransformer) -> bool:
     """Return True if the model's transformer has adapters that are not merged."""
-    return bool(getattr(model.transformers_model, "_hf_peft_config_loaded", False))
+    transformer = getattr(model, "transformers_model", None)  # a classifier has none
+    return bool(getattr(transformer, "_hf_peft_config_loaded", False))
 
 
 def is_adapter_weight(name: str) -> bool:

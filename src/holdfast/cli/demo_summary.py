@@ -26,9 +26,13 @@ _METRICS = {"success_rate": " (attacked)", "found": " (found)", "found@1": " (fo
 _HOLD_ROWS, _FOUND_CHARS = 8, 110
 _KEPT = {
     TRAINED: "",
-    NEW_ENTRIES: "\nKept are the weights of the original with misspellings as new entries of its vocabulary: on the few held-out\n"
-    "texts of this demo no training recovered more than they do, and they cost nothing.\n",
-    ORIGINAL: "\nThe hardening kept the original encoder: on its held-out texts no version of it was worth what it cost.\n",
+    NEW_ENTRIES: """
+Kept are the weights of the original, with misspellings as new entries of its vocabulary: on the few held-out
+texts of this demo no training recovered more than they do, and they cost nothing.
+""",
+    ORIGINAL: """
+The hardening kept the original encoder: on its held-out texts no version of it was worth what it cost.
+""",
 }
 
 

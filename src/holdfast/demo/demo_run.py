@@ -231,7 +231,7 @@ def _numbers(task: str, split: str, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def kept_weights(settings: DemoSettings, hardened: Mapping[str, Any]) -> str:
-    """Return what the hardening kept: trained weights, or the original ones with new entries of the vocabulary or not."""
+    """Return what was kept: trained weights, or the original ones with new entries of the vocabulary or without."""
     selected = hardened.get("selected") or read_result(settings.file(HARDENED) / _TRAIN_RESULT).get("selected")
     if not isinstance(selected, Mapping) or selected.get("step") != 0:
         return TRAINED
