@@ -16,7 +16,7 @@ AIMED = ("typing", "typos", "noise", "adversarial-typos", "neighbours")
 """Items of the audit that the training of a hardening resembles: texts with typing errors, and their neighbours."""
 IMPROVED, NOT_AIMED, KEPT = "better", "hardening does not aim at this", "the original was kept"
 TRAINED, NEW_ENTRIES, ORIGINAL = "trained weights", "new entries of the vocabulary", "the original"
-"""What a hardening keeps."""
+"""The weights that a hardening may keep."""
 
 _SHOWN = 5e-4
 """Differences below it, as a share of the largest value, are not shown."""
