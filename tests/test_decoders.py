@@ -6,9 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
+from transformers import AutoTokenizer
 
 from architectures import save_transformer
 from holdfast.adversary.gradient_encoder import GradientEncoder
@@ -17,7 +19,7 @@ from holdfast.backbone import Backbone
 from holdfast.backbone_dropout import dropout_of, has_dropout
 from holdfast.encoder import Encoder
 from holdfast.encoding import encode_sentences
-from holdfast.errors import UserError
+from holdfast.errors import Notice, UserError
 from holdfast.models import load_sentence_transformer, read_as
 from holdfast.pretraining.model import continued_model
 
@@ -262,3 +264,15 @@ def test_parts_are_found_again_after_they_were_renamed(make_encoder_model: Calla
     after = Backbone.of(model)
     assert after.layers is before.layers
     assert after.embedding is before.embedding
+
+
+def test_without_a_padding_token_the_end_token_pads(tmp_path: Path, sentences: list[str]) -> None:
+    save_transformer(tmp_path / "model", "llama")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    tokenizer.pad_token = None  # as GPT-2 comes
+    tokenizer.save_pretrained(tmp_path / "model")
+    with pytest.warns(Notice, match="no padding token: padded with its end token '<eos>'"):
+        model = load_sentence_transformer(str(tmp_path / "model"), device="cpu")
+    together = encode_sentences(model, sentences)
+    alone = np.concatenate([encode_sentences(model, [sentence]) for sentence in sentences])
+    np.testing.assert_allclose(together, alone, atol=1e-5)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import UserError
+from holdfast.errors import UserError, emit_notice
 from holdfast.shortening import shortened_for
 
 if TYPE_CHECKING:
@@ -65,9 +65,14 @@ def first_position(table: nn.Embedding) -> int:
 def require_padding(tokenizer: Any, model: Any, spec: str) -> None:
     """Refuse a tokeniser that cannot pad a batch, or has tokens that its model, named ``spec``, does not know.
 
+    One without a padding token pads with its end token, as decoders do; a line says so.
+
     Raises:
-        UserError: there is no padding token, or the model has no embedding for a token.
+        UserError: there is neither a padding nor an end token, or the model has no embedding for a token.
     """
+    if tokenizer.pad_token_id is None and tokenizer.eos_token_id is not None:
+        tokenizer.pad_token = tokenizer.eos_token
+        emit_notice(f"{spec}: its tokeniser has no padding token: padded with its end token {tokenizer.eos_token!r}")
     if tokenizer.pad_token_id is None:
         raise UserError(f"{spec}: its tokeniser has no padding token: set one in its tokenizer_config.json")
     rows = getattr(model.get_input_embeddings(), "num_embeddings", None)
