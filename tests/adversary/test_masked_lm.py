@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from architectures import ENCODERS
 from holdfast.adversary.masked_lm import EmbeddingSimilarity, Fillers, MaskedLM, head_at
 from holdfast.edits.synonyms import ListedNeighbours
 from holdfast.edits.words import Words, is_content_word
@@ -79,6 +80,7 @@ def test_nothing_is_random_or_left_behind(model: MaskedLM) -> None:
     assert not any(p.requires_grad for p in model.model.parameters())
 
 
+@pytest.mark.parametrize("backbone", ENCODERS)
 def test_the_head_sees_one_position_whatever_the_model(make_encoder_model: Any, backbone: str) -> None:
     from transformers import AutoModelForMaskedLM
 

@@ -57,7 +57,7 @@ def test_each_number_is_held_against_its_own_thresholds() -> None:
             encoded=lambda copies: copies,
         )
         if surface:
-            (item,) = random_change_items.surface_items(context, "audit-case", "upper").measure()
+            (item,) = random_change_items.surface_items(context, "audit-case", "upper").measure(context)
             return str(item.row["verdict"])
         moved: Any = SimpleNamespace(copies=[1])
         item = random_change_items._exchange_item(context, "audit-typos", "typos", moved, "a word", "synthetic noise")

@@ -42,12 +42,6 @@ def test_other_languages_get_none_and_the_reason(tmp_path: Path) -> None:
     assert not (tmp_path / SPELLING_FOLDER).exists()
 
 
-def test_without_the_library_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name, *_: None)
-    line = CorpusSpelling(lambda: iter(ENGLISH)).save(tmp_path)
-    assert line.startswith("no spelling correction is written: spelling correction needs symspellpy")
-
-
 def test_it_counts_no_more_than_its_share_of_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus_spelling, "MOST_TEXTS", 3)
     made = CorpusSpelling(lambda: iter(ENGLISH)).correction()

@@ -25,6 +25,7 @@ from holdfast.classifiers.defences import DEFENCES, all_options
 from holdfast.classifiers.finetune_settings import FinetuneSettings
 from holdfast.classifiers.splits import train_split_of
 from holdfast.data.tasks import task_named
+from holdfast.endpoint_options import EndpointOptions
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.evaluation.adversarial_space import OUTCOMES
 from holdfast.evaluation.evaluation_run import task_names
@@ -81,6 +82,8 @@ _NOT_ATTACK = (
         "processes",
     ),
     *("device", "estimate", "label_map", "resources", *RESOURCES, *_PROMPTS),
+    # The forms of a model in use: a table attacks its own cells.
+    *("backend", "search_backend", "form", *(option.name for option in dataclasses.fields(EndpointOptions))),
 )
 _SETTINGS_CLASSES: Mapping[str, tuple[type, Sequence[str]]] = {
     "encoder": (TrainConfig, _NOT_ENCODER),
@@ -355,7 +358,7 @@ class Planner:
             raise UserError(f"attack: recipe {recipe!r}: a table runs the recipes of holdfast alone")
         given = _fitted(spec, "attack")
         (constructed,) = make_recipes([recipe], given.get("constants", {}))
-        settings = AttackSettings(model="", recipes=[recipe], seed=seed, **given)
+        settings = AttackSettings(model=victim.label, recipes=[recipe], seed=seed, **given)
         record = {name: value for name, value in vars(settings).items() if name not in _NOT_ATTACK}
         record.update(
             recipe=recipe,
