@@ -16,6 +16,7 @@ from holdfast.backbone import Features
 from holdfast.encoder import Encoder
 from holdfast.objectives.anchored import Anchored, distances
 from holdfast.objectives.contrastive import full_precision
+from holdfast.objectives.dimensions import Cut, whole
 
 UNIFORM = "key,swap,drop,space,case"
 """Uniform typing errors, the edits of earlier versions."""
@@ -26,7 +27,7 @@ class NearestTexts(Anchored):
 
     NEAREST = 20
 
-    def divergence(self, vectors: Tensor, anchors: Tensor) -> Tensor:
+    def divergence(self, vectors: Tensor, anchors: Tensor, cut: Cut = whole) -> Tensor:
         assert self.bank is not None
         with full_precision(vectors):
             vectors, anchors = F.normalize(vectors.float(), dim=1), F.normalize(anchors.float(), dim=1)
@@ -97,9 +98,9 @@ class AgainstMoves(Anchored):
         """Take the versions of another meaning by the token ids of their texts."""
         self.moves = moves
 
-    def divergence(self, vectors: Tensor, anchors: Tensor) -> Tensor:
+    def divergence(self, vectors: Tensor, anchors: Tensor, cut: Cut = whole) -> Tensor:
         self._vectors = vectors  # of the forms that were read
-        return super().divergence(vectors, anchors)
+        return super().divergence(vectors, anchors, cut)
 
     def _one_form(self, encoder: Encoder, sentences: Features, anchors: Tensor) -> dict[str, Tensor]:
         terms = super()._one_form(encoder, sentences, anchors)
