@@ -11,6 +11,7 @@ import torch
 from gradient_checks import gradients
 from sentence_transformers import util
 from sentence_transformers.sentence_transformer.losses import MatryoshkaLoss, MultipleNegativesRankingLoss
+from small_options import ADCL, COMBINED
 from torch.nn import functional as F
 
 from holdfast.errors import UserError
@@ -18,7 +19,6 @@ from holdfast.objectives import METHODS, Anchored, SimCSE
 from holdfast.objectives.anchored import distances, relations_divergence
 from holdfast.objectives.dimensions import fitted_dimensions, parse_dimensions, shortened
 
-_ADCL = {"queue_size": 20, "projection_size": 8, "max_share": 0.5, "min_similarity": -1.0, "masked_lm": "LM"}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "simcse": ("simcse", {"head": "none"}),
     "simcse, batch norm": ("simcse", {"head": "bn"}),
@@ -28,22 +28,11 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "v-advcse": ("v-advcse", {}),
     "v-advcse, token": ("v-advcse", {"space": "token", "norm": "inf"}),
     "robustembed": ("robustembed", {}),
-    "adcl": ("adcl", _ADCL),
+    "adcl": ("adcl", ADCL),
     "adcse": ("adcse", {}),
     "adcse, tied": ("adcse", {"untied": False}),
     "l2p-csr": ("l2p-csr", {"layers": 2, "threshold": 0.4}),
-    "combined": (
-        "combined",
-        {
-            "keys": "momentum",
-            "negatives": "batch+queue+adversaries",
-            "queue_size": 20,
-            "adversarial_positive": True,
-            "weakening": True,
-            "weakening_layers": 2,
-            "regularisation": 0.5,
-        },
-    ),
+    "combined": ("combined", COMBINED),
     "combined, two views": ("combined", {"adversarial_positive": True, "regularisation": 0.5, "head": "bn"}),
     "anchored": ("anchored", {"adversarial": 0.5}),
     "anchored, both": ("anchored", {"adversarial": 0.5, "forms": "both"}),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from gradient_checks import assert_same_gradients, gradients
+from small_options import ADCL, COMBINED
 
 from holdfast import recomputation
 from holdfast.backbone import Backbone
@@ -16,7 +17,6 @@ from holdfast.encoder import Encoder
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import METHODS, Objective, SimCSE
 
-_ADCL = {"queue_size": 20, "projection_size": 8, "max_share": 0.5, "min_similarity": -1.0, "masked_lm": "LM"}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "simcse": ("simcse", {"head": "bn"}),
     "consert": ("consert", {"encoder_dropout": True}),
@@ -27,24 +27,13 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "v-advcse, token": ("v-advcse", {"space": "token", "norm": "inf"}),
     "robustembed": ("robustembed", {}),
     "robustembed, as released": ("robustembed", {"as_released": True}),
-    "adcl": ("adcl", _ADCL),
-    "adcl, swapped": ("adcl", {**_ADCL, "roles": "swapped"}),
+    "adcl": ("adcl", ADCL),
+    "adcl, swapped": ("adcl", {**ADCL, "roles": "swapped"}),
     "adcse": ("adcse", {}),
     "adcse, tied": ("adcse", {"untied": False}),
     "l2p-csr": ("l2p-csr", {"layers": 2, "threshold": 0.4}),
     "l2p-csr, noise": ("l2p-csr", {"layers": 2, "noise": "embedding"}),
-    "combined": (
-        "combined",
-        {
-            "keys": "momentum",
-            "negatives": "batch+queue+adversaries",
-            "queue_size": 20,
-            "adversarial_positive": True,
-            "weakening": True,
-            "weakening_layers": 2,
-            "regularisation": 0.5,
-        },
-    ),
+    "combined": ("combined", COMBINED),
     "anchored": ("anchored", {"adversarial": 0.5, "dropout": True, "tries": 2}),
     "anchored, both": ("anchored", {"adversarial": 0.5, "forms": "both"}),
 }
