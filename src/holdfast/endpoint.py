@@ -25,6 +25,7 @@ from holdfast.endpoint_options import EndpointOptions, endpoint_url
 from holdfast.errors import UserError, emit_notice, first_line
 from holdfast.files import cache_folder
 from holdfast.number_ranges import check_numbers
+from holdfast.text_prompts import refuse_prompts
 from holdfast.user_functions import VectorFunction
 
 Vectors = npt.NDArray[np.float32]
@@ -221,6 +222,22 @@ def load_vector_function(options: Any) -> tuple[VectorFunction, dict[str, Any]]:
     endpoint = Endpoint(options, key=os.environ.get(options.endpoint_key) or None)
     function = VectorFunction(endpoint, name=options.model, call_batch=options.call_batch, keeps_answers=True)
     return function, endpoint.identity
+
+
+def refuse_model_options(options: Any) -> None:
+    """Refuse options of a model for the function in its place.
+
+    Args:
+        options: settings with ``model``, ``pooling`` and the fields of `PromptOptions` and `BackendOptions`.
+
+    Raises:
+        UserError: there is such an option.
+    """
+    if options.pooling is not None:
+        raise UserError(f"--pooling is for a raw language model, and {options.model} is a function")
+    refuse_prompts(options, options.model)
+    if not options.chosen_backend.is_torch:
+        raise UserError(f"--backend is for a model, and {options.model} is a function")
 
 
 def _vector(embedding: Any, index: int) -> Vectors:

@@ -14,6 +14,7 @@ from sentence_transformers.sentence_transformer.losses import MatryoshkaLoss, Mu
 from small_options import ADCL, COMBINED
 from torch.nn import functional as F
 
+from holdfast.backbone import Backbone
 from holdfast.errors import UserError
 from holdfast.objectives import METHODS, Anchored, SimCSE
 from holdfast.objectives.anchored import distances, relations_divergence
@@ -100,6 +101,7 @@ def test_every_method_encodes_once_and_uses_each_size(
     if hasattr(objective, "queue") and objective.queue is not None:
         objective.queue.push(torch.randn(20, objective.queue.keys.shape[1], dtype=torch.float64))
     passes: list[int] = []
+    Backbone.of(exact_model)  # found by a pass of its own
     exact_model[0].register_forward_pre_hook(lambda *_: passes.append(1))
     sizes: list[int] = []
     whole = dimensions.shortened

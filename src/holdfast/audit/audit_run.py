@@ -27,9 +27,8 @@ from holdfast.audit.vector_movement import Space, Units
 from holdfast.audit.verdicts import thresholds
 from holdfast.backends.backend_options import refuse_precision
 from holdfast.edits.misspellings import read_misspellings
-from holdfast.endpoint import load_vector_function
+from holdfast.endpoint import load_vector_function, refuse_model_options
 from holdfast.endpoint_options import EndpointOptions
-from holdfast.errors import UserError
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
 from holdfast.evaluation.retrieval import load_retrieval
 from holdfast.evaluation.retrieval_table import version_name
@@ -41,7 +40,7 @@ from holdfast.number_ranges import check_numbers
 from holdfast.precision import resolve as resolve_precision
 from holdfast.progress import stage
 from holdfast.results import new_result, write_result
-from holdfast.text_prompts import prompt_protocol, refuse_prompts
+from holdfast.text_prompts import prompt_protocol
 from holdfast.user_functions import VectorFunction
 
 if TYPE_CHECKING:
@@ -235,13 +234,9 @@ def _check(settings: AuditSettings) -> None:
     if settings.retrieval is not None and settings.items is None:
         load_retrieval(RETRIEVAL, data=settings.retrieval)
     selection_of(settings)
-    if settings.pooling is not None and is_function(settings.model):
-        raise UserError(f"--pooling is for a raw language model, and {settings.model} is a function")
     if is_function(settings.model):
-        refuse_prompts(settings, settings.model)
+        refuse_model_options(settings)
     refuse_precision(settings.chosen_backend, settings.precision)
-    if is_function(settings.model) and not settings.chosen_backend.is_torch:
-        raise UserError(f"--backend is for a model, and {settings.model} is a function")
 
 
 def selection_of(settings: AuditSettings) -> ItemSelection:

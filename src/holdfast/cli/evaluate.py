@@ -17,7 +17,7 @@ from holdfast.errors import UserError
 from holdfast.forms import parse_forms, plain_rows
 from holdfast.model_lookup import CALL_BATCH, is_function, model_identity, resolve_model
 from holdfast.settings import ARGUMENT, Folder, Spelling
-from holdfast.text_prompts import RolePromptOptions, prompt_protocol, refuse_prompts
+from holdfast.text_prompts import RolePromptOptions, prompt_protocol
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -165,15 +165,12 @@ def _noises(settings: EvaluateSettings) -> list[Noise]:
 
 def _check_function(settings: EvaluateSettings) -> None:
     """Refuse options that do not go with a function in place of a model."""
+    from holdfast.endpoint import refuse_model_options
     from holdfast.launch import processes
 
     if not is_function(settings.model):
         return
-    refuse_prompts(settings, settings.model)
-    if settings.pooling is not None:
-        raise UserError(f"--pooling is for a raw language model, and {settings.model} is a function")
-    if not settings.chosen_backend.is_torch:
-        raise UserError(f"--backend is for a model, and {settings.model} is a function")
+    refuse_model_options(settings)
     if processes() > 1:
         raise UserError(f"{settings.model} is a function, which each process would ask: start one process")
 
