@@ -54,7 +54,7 @@ def numbers(kind: type) -> list[str]:
 def test_every_number_of_every_setting_has_a_range() -> None:
     missing = {f"{kind.__name__}.{name}" for kind in ALL_SETTINGS for name in numbers(kind) if name not in RANGES}
     assert {name.partition(".")[2] for name in missing} == OTHERWISE_CHECKED
-    assert {name.partition(".")[0] for name in missing} == {"PretrainSettings", "DistillSettings"}
+    assert {name.partition(".")[0] for name in missing} == {"PretrainSettings", "DistillSettings", "TrainConfig"}
 
 
 @pytest.mark.parametrize("value", WRONG, ids=short)
@@ -88,6 +88,7 @@ WORDS: dict[str, list[str]] = {
     "baseline": ["whitening", "--model", "m", "--corpus", "c.txt", "--output", "o"],
     "finetune": ["m", "--task", "sst2", "--output", "o"],
     "attack": ["m", "--task", "sst2", "--recipes", "pwws"],
+    "evaluate": ["m"],
     "audit": ["m"],
     "distill": ["m", "--student", "layers=1", "--corpus", "c.txt", "--output", "o"],
     "harden": ["m", "--corpus", "c.txt", "--output", "o"],

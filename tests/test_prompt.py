@@ -15,6 +15,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, WordWeights
 
+from architectures import ENCODERS, MORE_ENCODERS
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
@@ -416,6 +417,7 @@ def test_wider_padding_and_other_orders_change_nothing(model: SentenceTransforme
     torch.testing.assert_close(encoder.encode(mixed, views=2), permuted, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("backbone", [*ENCODERS, *MORE_ENCODERS])  # decoders have no mask token
 def test_on_every_backbone(backbone: str, make_encoder_model: Callable[..., Any], tmp_path: Path) -> None:
     sentences = ["the old man sleeps on the big red bed in the house", "a dog runs", "child plays", "a cat eats"]
     # In words that the tokeniser knows: its [UNK] has the id that MPNet takes for padding's.

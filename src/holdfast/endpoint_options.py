@@ -58,7 +58,7 @@ class EndpointOptions:
             if self.endpoint_model is not None:
                 raise UserError("--endpoint-model names a model of an endpoint: add --endpoint URL")
             if not model:
-                raise UserError("missing: model (on the command line or in --config), or --endpoint URL in its place")
+                raise UserError("missing: 'model' (on the command line or in --config), or --endpoint URL in its place")
             return
         if not self.endpoint_model:
             raise UserError(f"--endpoint {endpoint_url(self.endpoint)} needs the name of its model: --endpoint-model")

@@ -14,16 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import UserError, did_you_mean
 
-Row = TypeVar("Row", bound=Mapping[str, Any])
-Vectors = npt.NDArray[np.float32]
+if TYPE_CHECKING:  # names of rows and forms are needed before any vectors, and by the help
+    import numpy as np
+    import numpy.typing as npt
 
+    Vectors = npt.NDArray[np.float32]
+
+Row = TypeVar("Row", bound=Mapping[str, Any])
 PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
 """Names of precisions, as in sentence-transformers."""
 FLOAT32 = "float32"
@@ -86,6 +87,8 @@ class Form:
         Raises:
             UserError: the vectors have fewer dimensions than the form, or there is none.
         """
+        import numpy as np
+
         if not len(calibration):
             raise UserError(f"--as {self}: there are no {of} to calibrate it on")
         self.require(calibration.shape[1], spec)
@@ -119,6 +122,8 @@ class FittedForm:
 
         A vector that is zero or not finite has no form: it stays as it is.
         """
+        import numpy as np
+
         kept = _shortened(vectors, self.form.dimensions)
         if self.form.precision == FLOAT32 or not len(kept):
             return kept
@@ -128,12 +133,15 @@ class FittedForm:
         return found
 
     def _quantised(self, vectors: Vectors) -> npt.NDArray[np.integer[Any]]:
+        import numpy as np
         from sentence_transformers.util import quantize_embeddings
 
         codes = quantize_embeddings(vectors, precision=self.form.precision, ranges=self.ranges)  # type: ignore[arg-type]
         return np.asarray(codes)
 
     def _read_back(self, codes: npt.NDArray[np.integer[Any]]) -> Vectors:
+        import numpy as np
+
         if self.form.precision.endswith("binary"):
             # "binary" holds the bytes of "ubinary" minus 128.
             packed = (codes.astype(np.int16) + (128 if self.form.precision == "binary" else 0)).astype(np.uint8)
@@ -218,6 +226,8 @@ def plain_rows(rows: Iterable[Row]) -> list[Row]:
 
 def _shortened(vectors: Vectors, dimensions: int | None) -> Vectors:
     """Return the first dimensions of vectors (n, d), each scaled to the length that it had: 1 if it was normalised."""
+    import numpy as np
+
     if dimensions is None or dimensions >= vectors.shape[1]:
         return vectors
     kept = vectors[:, :dimensions].astype(np.float64)

@@ -64,12 +64,15 @@ def compare(settings: CompareSettings, call: Call) -> None:
 
     with work_quietly():
         began = time.monotonic()
+        alone = UserError(
+            "compare takes two results or more, the first of which is the baseline: A.json B.json; or one whose "
+            "vectors were measured in several forms (--as)"
+        )
+        if len(settings.results) < 2 and not any(Path(name).exists() for name in settings.results[0].split(",")):
+            raise alone
         sides = [read_side(words) for words in settings.results]
         if len(sides) < 2 and not forms and not any(form_of(row) for row in sides[0].sources[0].result["results"]):
-            raise UserError(
-                "compare takes two results or more, the first of which is the baseline: A.json B.json; or one whose "
-                "vectors were measured in several forms (--as)"
-            )
+            raise alone
         baseline, *others = sides_in_forms(sides, forms) if forms or len(sides) < 2 else sides
         warn_changed(source.path for side in (baseline, *others) for source in side.sources if source.changed)
         rows: list[dict[str, Any]] = []
