@@ -184,7 +184,7 @@ def test_an_endpoint_is_audited_evaluated_and_attacked_and_no_text_is_answered_t
     assert "sk-very-secret" not in line
     for words, message in (
         (["audit", "lm", *endpoint], "give the model lm or --endpoint, not both"),
-        (["audit"], "missing: model"),
+        (["audit"], "missing: 'model'"),
         (["evaluate", *endpoint, "--prompt", "query: "], "--prompt is for a model, and endpoint:small is a function"),
     ):
         assert main(words) == 2
