@@ -52,6 +52,25 @@ def test_with_momentum_one_it_stays_and_with_zero_it_is_the_leader(model: Any, m
         torch.testing.assert_close(own, value)
 
 
+def test_a_warmed_up_momentum_rises_to_m_and_survives_a_checkpoint(model: Any) -> None:
+    follower = MomentumEncoder(model, nn.Identity(), momentum=0.3, warm_up=True)
+    start = [p.detach().clone() for p in model.parameters()]
+    expected, found = start, []
+    for step in range(5):
+        move(model, step)
+        m = min(0.3, (1 + step) / (10 + step))
+        found.append(follower.current_momentum)
+        assert found[-1] == pytest.approx(m)
+        follower.update(model, nn.Identity())
+        expected = [m * own + (1 - m) * leader for own, leader in zip(expected, model.parameters(), strict=True)]
+        other = MomentumEncoder(model, nn.Identity(), momentum=0.3, warm_up=True)
+        other.load_state_dict(follower.state_dict())
+        follower = other
+    assert found[0] == 0.1 and found[-1] == 0.3
+    for own, value in zip(follower.parameters(), expected, strict=True):
+        torch.testing.assert_close(own, value)
+
+
 def test_buffers_are_copied(model: Any) -> None:
     head = nn.BatchNorm1d(16)
     follower = MomentumEncoder(model, head, momentum=0.9)

@@ -23,30 +23,48 @@ class MomentumEncoder(nn.Module):
         model: the ``SentenceTransformer`` to copy, which may be wrapped.
         head: the head to copy, (rows, d) → (rows, d'); ``nn.Identity()`` for no head.
         momentum: m in [0, 1].
+        warm_up: start from a small momentum: the k-th update, from 0, uses min(m, (1 + k) / (10 + k)). With a constant m
+            the copy lags 1 / (1 - m) steps behind, and a run that is not much longer trains against its first weights.
 
     Attributes:
         mini_batch_size: rows per pass at most; None: all.
+        updates: with ``warm_up`` the number k of updates so far, a buffer.
     """
 
-    def __init__(self, model: nn.Module, head: nn.Module, *, momentum: float) -> None:
+    updates: Tensor
+
+    def __init__(self, model: nn.Module, head: nn.Module, *, momentum: float, warm_up: bool = False) -> None:
         super().__init__()
         if not 0.0 <= momentum <= 1.0:
             raise ValueError(f"momentum must lie in [0, 1], got {momentum}")
-        self.momentum = momentum
+        self.momentum, self.warm_up = momentum, warm_up
+        if warm_up:  # a constant momentum needs no count, and the checkpoints of earlier runs have none
+            self.register_buffer("updates", torch.zeros((), dtype=torch.long))
         self.mini_batch_size: int | None = None
         # Not named "model": sentence-transformers' trainer replaces every attribute of that name by its model.
         self.followed_model = copy.deepcopy(unwrap(model)).requires_grad_(False)
         self.followed_head = copy.deepcopy(head).requires_grad_(False)
         self.train()  # a loaded model is in evaluation mode, and a trainer only sets the mode of its own model
 
+    @property
+    def current_momentum(self) -> float:
+        """Return the momentum of the next update."""
+        if not self.warm_up:
+            return self.momentum
+        count = int(self.updates)
+        return min(self.momentum, (1 + count) / (10 + count))
+
     @torch.no_grad()
     def update(self, model: nn.Module, head: nn.Module) -> None:
         """Update the copies by one step towards ``model`` and ``head``; buffers are copied."""
+        momentum = self.current_momentum
         for mine, theirs in ((self.followed_model, unwrap(model)), (self.followed_head, head)):
             for own, leader in zip(mine.parameters(), theirs.parameters(), strict=True):
-                own.lerp_(leader.detach(), 1.0 - self.momentum)
+                own.lerp_(leader.detach(), 1.0 - momentum)
             for buffer, source in zip(mine.buffers(), theirs.buffers(), strict=True):
                 buffer.copy_(source)
+        if self.warm_up:
+            self.updates += 1
 
     @torch.no_grad()
     def keys(self, features: Features) -> Tensor:
