@@ -66,7 +66,8 @@ def test_a_warmed_up_momentum_rises_to_m_and_survives_a_checkpoint(model: Any) -
         other = MomentumEncoder(model, nn.Identity(), momentum=0.3, warm_up=True)
         other.load_state_dict(follower.state_dict())
         follower = other
-    assert found[0] == 0.1 and found[-1] == 0.3
+    assert found[0] == 0.1
+    assert found[-1] == 0.3
     for own, value in zip(follower.parameters(), expected, strict=True):
         torch.testing.assert_close(own, value)
 

@@ -23,7 +23,7 @@ class MomentumEncoder(nn.Module):
         model: the ``SentenceTransformer`` to copy, which may be wrapped.
         head: the head to copy, (rows, d) → (rows, d'); ``nn.Identity()`` for no head.
         momentum: m in [0, 1].
-        warm_up: start from a small momentum: the k-th update, from 0, uses min(m, (1 + k) / (10 + k)). With a constant m
+        warm_up: start from a small momentum: update k, from 0, uses min(m, (1 + k) / (10 + k)). With a constant m
             the copy lags 1 / (1 - m) steps behind, and a run that is not much longer trains against its first weights.
 
     Attributes:
