@@ -189,10 +189,19 @@ def test_harden_a_static_encoder_from_end_to_end(
     assert not isinstance(after[0], TrainableStatic)
 
 
-def test_what_needs_layers_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("plan", [[], ["--plan"]])
+def test_what_needs_layers_is_refused(plan: list[str], here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["train", "simcse", "--model", "static", "--corpus", "texts.txt", "--output", "out", "--max-steps", "2"]
-    assert main(command) == 2
+    assert main([*command, *plan]) == 2
     assert "has static vectors, without layers or dropout, which simcse needs" in capsys.readouterr().err
+
+
+def test_the_plan_of_a_training_of_a_table(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["train", "anchored", "--model", "static", "--corpus", "texts.txt", "--output", "out", "--plan"]
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["plan"]
+    assert found["fits_in_one_pass"]
+    assert 0 < found["trained"] < 1e4
 
 
 @pytest.mark.slow

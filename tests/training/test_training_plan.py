@@ -123,3 +123,21 @@ def test_the_command_writes_nothing(
     assert not output.exists()
     assert main([*words, "--plan-memory", "much"]) == 2
     assert "--plan-memory takes the memory of a GPU" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--dropout", "0"], "simcse: the two views of a sentence differ by dropout"),
+        (["--matryoshka", "64"], "--matryoshka 64: the model's vectors have 16 dimensions"),
+        (["--lora", "targets=querry"], "--lora targets=querry: the layers have no linear map of this name"),
+    ],
+)
+def test_a_plan_refuses_what_the_training_would(
+    given: list[str], message: str, tiny: Path, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "simcse", "--model", str(tiny), "--corpus", str(corpus), "--output", str(tmp_path / "out")]
+    words += ["--batch-size", "8"]
+    for more in (["--plan"], ["--max-steps", "1", "--selection", "last"]):
+        assert main([*words, *given, *more]) == 2
+        assert message in capsys.readouterr().err
