@@ -38,7 +38,7 @@ _BASE_ATTRIBUTE = "_holdfast_adapter_base"
 _NAME = "default"
 """The name that peft gives to the only adapter of a model."""
 _IN_FILE = "base_model.model."
-"""What peft puts before the names of a model's weights in a file of adapters."""
+"""The prefix that peft puts before the names of a model's weights in a file of adapters."""
 
 
 @dataclass(frozen=True)

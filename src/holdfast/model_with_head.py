@@ -1,6 +1,6 @@
-"""Transformers models with a head, such as masked language models and classifiers, from a folder or an adapter's folder.
+"""Transformers models with a head, such as masked language models, from their own folders or those of adapters.
 
-An adapter is saved for the body of such a model. Its base is loaded with the head, and the adapter merged into the body.
+An adapter is saved for the body of such a model. Its base is loaded with the head; the adapter is merged into the body.
 """
 
 from __future__ import annotations

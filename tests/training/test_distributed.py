@@ -56,9 +56,7 @@ def test_two_processes_equal_one(method: str, way: str, kept: dict[str, dict[str
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["2 adapters", "2 adapters-mini-batches"])
 @pytest.mark.parametrize("method", WITH_ADAPTERS)
-def test_two_processes_train_the_same_adapters_as_one(
-    method: str, way: str, kept: dict[str, dict[str, Any]]
-) -> None:
+def test_two_processes_train_the_same_adapters_as_one(method: str, way: str, kept: dict[str, dict[str, Any]]) -> None:
     one = kept["1 adapters"][method]
     assert_equal_runs(method, one, kept[way][method])
     of_model = [name for name in one["gradients"][-1] if name.startswith("model.")]

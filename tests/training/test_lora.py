@@ -148,8 +148,19 @@ def test_adapters_are_trained_in_two_processes(
     tiny: Path, corpus: Path, tmp_path: Path, warm: WarmPython, sentences: list[str]
 ) -> None:
     """By the command, with a resumption: small checkpoints, and an adapter that plain sentence-transformers loads."""
-    words = ["train", "simcse", "--model", str(tiny), "--corpus", str(corpus), "--batch-size", "8", "--precision", "fp32"]
-    words += ["--selection", "last", "--learning-rate", "0.01", "--lora", "r=2,save=adapter", "--save-steps", "2"]
+    words = ["train", "simcse", "--model", str(tiny), "--corpus", str(corpus), "--batch-size", "8"]
+    words += [
+        "--precision",
+        "fp32",
+        "--selection",
+        "last",
+        "--learning-rate",
+        "0.01",
+        "--lora",
+        "r=2,save=adapter",
+        "--save-steps",
+        "2",
+    ]
     words += ["--mini-batch-size", "2", "--max-steps", "6", "--resume", "--output"]
     command = Path(__file__).with_name("run_command.py")
     for output, killed_at in (("unbroken", 0), ("killed", 5), ("killed", 0)):

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from holdfast.attacks.classifier import (
     CLASSES_FILE,
     class_names_of,
