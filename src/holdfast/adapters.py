@@ -264,7 +264,8 @@ def _merge(transformer: Any) -> None:
     transformer._hf_peft_config_loaded = False
     del transformer.peft_config
     # The names in the adapters' file, by which transformers would rename the merged weights whenever it saves them.
-    if hasattr(transformer, "_weight_conversions"):
+    renamings = getattr(transformer, "_weight_conversions", None) or []
+    if any(_IN_FILE in pattern for each in renamings for pattern in getattr(each, "source_patterns", ())):
         del transformer._weight_conversions
     transformer.requires_grad_(True)
 
