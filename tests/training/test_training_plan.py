@@ -91,7 +91,8 @@ def test_the_arithmetic_of_a_plan() -> None:
     assert made.total(64) == pytest.approx(1.8e9 + 1e9 + 1024e6 + 64 * 5e7 + similarities)
     assert made.usable == pytest.approx(24e9 * 0.95 - 0.8e9)
     assert made.fitting() == 256
-    assert "24.0 GB: it does not fit in one pass; --mini-batch-size 256 does, in 16.7 GB, or any smaller one" in made.lines()[-1]
+    told = "24.0 GB: it does not fit in one pass; --mini-batch-size 256 does, in 16.7 GB, or any smaller one"
+    assert made.lines()[-1] == told
     assert plan(batch=64).lines()[-1] == "24.0 GB: it fits in one pass"
     assert "it does not fit, not even in mini-batches of one row" in plan(memory=2e9).lines()[-1]
     assert made.record()["fitting_mini_batch"] == 256

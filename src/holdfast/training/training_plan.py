@@ -119,8 +119,8 @@ class TrainingPlan:
         if fitting is None:
             return f"{memory}: it does not fit, not even in mini-batches of one row: lower --batch-size or --max-length"
         return (
-            f"{memory}: it does not fit in one pass; --mini-batch-size {fitting} does, in {_giga(self.total(fitting))}, "
-            "or any smaller one"
+            f"{memory}: it does not fit in one pass; --mini-batch-size {fitting} does, in "
+            f"{_giga(self.total(fitting))}, or any smaller one"
         )
 
 
