@@ -163,6 +163,17 @@ def test_a_folder_that_is_an_adapter_is_read_as_its_merged_model(
     assert abs(encode_sentences(model, sentences) - expected).max() < 1e-5
 
 
+def test_a_merged_model_is_saved_as_a_plain_one(
+    base: Path, adapter: Path, tmp_path: Path, sentences: list[str]
+) -> None:
+    """Not under the names of the adapters' file, which nothing could load."""
+    expected = SentenceTransformer(str(adapter), device="cpu").encode(sentences)
+    load_sentence_transformer(str(adapter), device="cpu").save_pretrained(str(tmp_path / "saved"))
+    assert load_file(tmp_path / "saved" / "model.safetensors").keys() == load_file(base / "model.safetensors").keys()
+    found = SentenceTransformer(str(tmp_path / "saved"), device="cpu").encode(sentences)
+    assert abs(found - expected).max() < 1e-5
+
+
 def test_the_identity_of_an_adapter_is_also_that_of_its_base(base: Path, adapter: Path) -> None:
     before = model_identity(adapter)["model_sha256"]
     assert before != model_identity(base)["model_sha256"]

@@ -23,8 +23,11 @@ from holdfast.edits.random_edits import RandomEdits
 from holdfast.encoder import Encoder
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
+from holdfast.files import sha256
+from holdfast.hardening import HardenSettings, harden
 from holdfast.models import load_sentence_transformer
 from holdfast.static_encoder import TrainableStatic, trainable
+from holdfast.training.trainer import HoldfastTrainer
 
 WORDS = (
     "the a man woman child dog cat runs sleeps eats plays sings on under in park house bed red big old "
@@ -186,10 +189,19 @@ def test_harden_a_static_encoder_from_end_to_end(
     assert not isinstance(after[0], TrainableStatic)
 
 
-def test_what_needs_layers_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("plan", [[], ["--plan"]])
+def test_what_needs_layers_is_refused(plan: list[str], here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["train", "simcse", "--model", "static", "--corpus", "texts.txt", "--output", "out", "--max-steps", "2"]
-    assert main(command) == 2
+    assert main([*command, *plan]) == 2
     assert "has static vectors, without layers or dropout, which simcse needs" in capsys.readouterr().err
+
+
+def test_the_plan_of_a_training_of_a_table(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["train", "anchored", "--model", "static", "--corpus", "texts.txt", "--output", "out", "--plan"]
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["plan"]
+    assert found["fits_in_one_pass"]
+    assert 0 < found["trained"] < 1e4
 
 
 @pytest.mark.slow
@@ -201,3 +213,32 @@ def test_checkpoints_are_static_encoders_and_a_perturbation_trains_the_table(her
     assert np.abs(tables[0]["embedding.weight"] - tables[1]["embedding.weight"]).max() > 1e-3
     checkpoint = sorted((here / "whole").glob("checkpoint-*"))[0]
     assert type(SentenceTransformer(str(checkpoint), device="cpu")[0]) is StaticEmbedding
+
+
+@pytest.mark.slow
+def test_a_resumed_hardening_ends_in_the_same_bits(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"model": "static", "corpus": "texts.txt", "batch_size": 16, "audited": False, "spelling": False}
+    given |= {"learning_rate": 0.02, "max_steps": 6, "save_steps": 2, "options": {"edits": "key,swap,drop"}}
+
+    class Broken(Exception):
+        pass
+
+    step = HoldfastTrainer.training_step
+
+    def breaking(self: Any, *words: Any) -> Any:
+        if self.state.global_step == 5:
+            raise Broken
+        return step(self, *words)
+
+    whole = harden(HardenSettings(**given, output=here / "whole"))
+    monkeypatch.setattr(HoldfastTrainer, "training_step", breaking)
+    with pytest.raises(Broken):
+        harden(HardenSettings(**given, output=here / "broken"))
+    monkeypatch.setattr(HoldfastTrainer, "training_step", step)
+    assert not (here / "broken" / "modules.json").exists(), "a broken run must not look finished"
+    resumed = harden(HardenSettings(**given, output=here / "broken"), resume=True)
+    for name in ("model.safetensors", "checkpoint-6/model.safetensors", "checkpoint-6/objective.safetensors"):
+        assert sha256(here / "broken" / name) == sha256(here / "whole" / name), name
+    assert sha256(here / "whole" / "model.safetensors") != sha256(here / "static" / "model.safetensors")
+    assert resumed["selected"] == whole["selected"]
+    assert resumed["results"] == whole["results"]

@@ -37,6 +37,8 @@ _BASE_ATTRIBUTE = "_holdfast_adapter_base"
 """The attribute of a model with adapters that names their base model."""
 _NAME = "default"
 """The name that peft gives to the only adapter of a model."""
+_IN_FILE = "base_model.model."
+"""The prefix that peft puts before the names of a model's weights in a file of adapters."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ def load_adapter_weights(model: SentenceTransformer, folder: Path) -> None:
     transformer: Any = model.transformers_model
     saved = load_file(folder / ADAPTER_WEIGHTS)
     own = {name: value for name, value in transformer.state_dict().items() if is_adapter_weight(name)}
-    in_file = {f"base_model.model.{name.replace(f'.{_NAME}.', '.')}": name for name in own}
+    in_file = {f"{_IN_FILE}{name.replace(f'.{_NAME}.', '.')}": name for name in own}
     if saved.keys() != in_file.keys() or any(saved[key].shape != own[name].shape for key, name in in_file.items()):
         raise UserError(f"{folder / ADAPTER_WEIGHTS} holds other adapters than those of this run")
     transformer.load_state_dict({name: saved[key] for key, name in in_file.items()}, strict=False)
@@ -205,7 +207,10 @@ def refuse_unfilled(model: SentenceTransformer, adapter: Path, spec: str) -> Non
 
     with safe_open(str(adapter / ADAPTER_WEIGHTS), framework="pt") as file:
         found = sum(is_adapter_weight(name) for name in file.keys())  # noqa: SIM118
-    wanted = len(adapter_weights(model))
+    _refuse_unfilled(found, len(adapter_weights(model)), spec)
+
+
+def _refuse_unfilled(found: int, wanted: int, spec: str) -> None:
     if found != wanted:
         raise UserError(
             f"{spec}: the weights of the adapter do not match {ADAPTER_CONFIG}: they are {found} tensors, and it asks "
@@ -218,11 +223,39 @@ def merge_adapters(model: SentenceTransformer) -> None:
 
     Its weights can be trained afterwards.
     """
-    if not has_adapters(model):
-        return
+    if has_adapters(model):
+        _merge(model.transformers_model)
+
+
+def merge_into_body(model: Any, adapter: Path, spec: str) -> None:
+    """Add the adapters in a folder to the weights of a transformers model with a head, below the head.
+
+    Args:
+        model: a masked language model or a classifier, changed in place.
+        adapter: folder of adapters for its body, as they are saved for an encoder, or for the whole model.
+        spec: name of the adapter, for messages.
+
+    Raises:
+        UserError: the adapter has other weights too, such as a head, or does not fit the model.
+    """
+    from safetensors.torch import load_file
+
+    names = list(load_file(adapter / ADAPTER_WEIGHTS))
+    if other := sorted(name for name in names if not is_adapter_weight(name)):
+        raise UserError(
+            f"{spec} is an adapter with other weights of its own ({other[0]}): merge it into its base model first, "
+            "with peft's merge_and_unload"
+        )
+    of_whole = any(name.startswith(f"{_IN_FILE}{model.base_model_prefix}.") for name in names)
+    body = model if of_whole else model.base_model
+    body.load_adapter(str(adapter))
+    _refuse_unfilled(len(names), sum(map(is_adapter_weight, body.state_dict())), spec)
+    _merge(body)
+
+
+def _merge(transformer: Any) -> None:
     from peft.tuners.tuners_utils import BaseTunerLayer
 
-    transformer: Any = model.transformers_model
     for name, module in list(transformer.named_modules()):
         if isinstance(module, BaseTunerLayer):
             module.merge(safe_merge=True)
@@ -230,6 +263,10 @@ def merge_adapters(model: SentenceTransformer) -> None:
             setattr(transformer.get_submodule(parent), own, module.get_base_layer())
     transformer._hf_peft_config_loaded = False
     del transformer.peft_config
+    # The names in the adapters' file, by which transformers would rename the merged weights whenever it saves them.
+    renamings = getattr(transformer, "_weight_conversions", None) or []
+    if any(_IN_FILE in pattern for each in renamings for pattern in getattr(each, "source_patterns", ())):
+        del transformer._weight_conversions
     transformer.requires_grad_(True)
 
 

@@ -106,8 +106,11 @@ def bundled_model(name: str) -> Path:
 
 
 def has_masked_lm_head(folder: Path) -> bool:
-    """Return True if the model in ``folder`` is a masked language model according to its configuration."""
-    config = folder / "config.json"
+    """Return True if the model in ``folder`` is a masked language model according to its configuration.
+
+    An adapter is one if its base model is.
+    """
+    config = (base_folder(folder, str(folder), resolve_model) or folder) / "config.json"
     if not config.is_file():
         return False
     names = read_json_object(config).get("architectures") or []

@@ -47,6 +47,8 @@ ARCHITECTURES = {
     "Granite": "granite",
     "Router (two BERTs)": "router",
     "StaticEmbedding": "static",
+    "BERT, LoRA adapter": "adapter of bert",
+    "Qwen3, LoRA adapter": "adapter of qwen3",
 }
 """The kinds of models by their names on the page."""
 
@@ -78,6 +80,9 @@ def save_model(folder: Path, kind: str) -> None:
 
     torch.manual_seed(0)
     modules: list[Any]
+    if kind.startswith("adapter of "):
+        save_adapter(folder, kind.removeprefix("adapter of "))
+        return
     if kind == "static":
         modules = [StaticEmbedding(word_tokenizer().backend_tokenizer, embedding_dim=16)]
     elif kind == "router":
@@ -86,6 +91,22 @@ def save_model(folder: Path, kind: str) -> None:
     else:
         modules = [*_pooled(folder / "base", kind, "lasttoken" if kind in DECODERS else "mean")]
     SentenceTransformer(modules=modules, device="cpu").save(str(folder / "MODEL"))
+
+
+def save_adapter(folder: Path, kind: str) -> None:
+    """Write a base model of a kind, and a folder with adapters of it that change its vectors."""
+    from sentence_transformers import SentenceTransformer
+
+    from holdfast.adapters import Lora, add_lora, save_with_base
+
+    save_model(folder, kind)
+    base = (folder / "MODEL").rename(folder / "whole")
+    model = SentenceTransformer(str(base), device="cpu")
+    add_lora(model, Lora(r=2), str(base))
+    for name, parameter in model.named_parameters():
+        if ".lora_B." in name:
+            torch.nn.init.normal_(parameter, std=0.1)
+    save_with_base(model, folder / "MODEL")
 
 
 def _pooled(folder: Path, kind: str, pooling: str) -> Iterator[Any]:

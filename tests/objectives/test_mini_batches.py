@@ -57,36 +57,45 @@ class Passes:
 
 @pytest.fixture
 def made(tmp_path: Path, make_masked_lm: Callable[..., Path]) -> Callable[..., tuple[Any, Objective]]:
-    """``made(case, dropout=0.1)``: a model in fp64 and training mode, and the objective of a case, always the same."""
+    """``made(case, dropout=0.1)``: a model in fp64 and training mode, and the objective of a case, always the same.
+
+    With ``dtype`` in another precision.
+    """
     folder = make_masked_lm(tmp_path / "tiny")
 
-    def make(case: str, dropout: float = 0.1) -> tuple[Any, Objective]:
-        model = load_sentence_transformer(str(folder), device="cpu").double().train()
+    def make(case: str, dropout: float = 0.1, dtype: torch.dtype = torch.float64) -> tuple[Any, Objective]:
+        model = load_sentence_transformer(str(folder), device="cpu").to(dtype).train()
         for module in model.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = dropout
         method, options = CASES[case]
         torch.manual_seed(5)
         options = {name: str(folder) if value == "LM" else value for name, value in options.items()}
-        objective = METHODS[method](model, **options).double()
+        objective = METHODS[method](model, **options).to(dtype)
         objective.length_groups = 1  # so that mini-batches, not groups by length, split a batch
         return model, objective
 
     return make
 
 
-def step(model: Any, objective: Objective, sentences: list[str]) -> tuple[float, dict[str, torch.Tensor]]:
-    """The loss of a batch and its gradients: of the second batch, since ADCL's queue is empty in the first."""
+def step(
+    model: Any, objective: Objective, sentences: list[str], *, bf16: bool = False
+) -> tuple[float, dict[str, torch.Tensor]]:
+    """The loss of a batch and its gradients: of the second batch, since ADCL's queue is empty in the first.
+
+    In bf16 the backward pass is outside of autocast, as in a training.
+    """
     features = dict(model.preprocess(sentences))
     torch.manual_seed(7)
-    with torch.no_grad():
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=bf16):
         objective([features])
         objective.follow()
     filled = getattr(objective, "queue", None)
     if filled is not None:
-        filled.push(torch.randn(20, filled.keys.shape[1], dtype=torch.float64))
+        filled.push(torch.randn(20, filled.keys.shape[1], dtype=filled.keys.dtype))
     torch.manual_seed(8)
-    loss = torch.stack(list(objective([features]).values())).sum()
+    with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        loss = torch.stack(list(objective([features]).values())).sum()
     return loss.item(), gradients(loss, objective)
 
 
@@ -124,6 +133,32 @@ def test_without_dropout_gradients_are_those_of_the_whole_batch(
     (expected, wanted), (loss, found) = results
     assert loss == pytest.approx(expected, rel=1e-6)
     assert_same_gradients(found, wanted)
+
+
+@pytest.mark.parametrize("case", ["simcse", "v-advcse, token", "robustembed", "adcl", "adcse", "l2p-csr", "anchored"])
+def test_in_bf16_passes_are_made_again_in_bf16(
+    case: str, made: Callable[..., Any], sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gradients are those of kept activations, though the backward pass is outside of autocast."""
+    results, kinds = [], []
+    for again in (True, False):
+        if not again:
+            monkeypatch.setattr(recomputation, "checkpoint", lambda run, features, use_reentrant: run(features))
+        model, objective = made(case, dtype=torch.float32)
+        objective.use_mini_batches(MINI_BATCH)
+        linear = Backbone.of(model).layers[-1].get_submodule("output.dense")
+        seen: list[torch.dtype] = []
+        linear.register_forward_hook(lambda _m, _a, output, seen=seen: seen.append(output.dtype))
+        results.append(step(model, objective, sentences, bf16=True))
+        kinds.append(seen)
+    (loss, found), (expected, wanted) = results
+    assert loss == expected
+    assert found.keys() == wanted.keys()
+    for name, gradient in wanted.items():  # summed over mini-batches in another order
+        largest = gradient.abs().max().item()
+        torch.testing.assert_close(found[name], gradient, rtol=1e-5, atol=1e-5 * largest)
+    assert len(kinds[0]) > len(kinds[1]), "nothing was computed again"
+    assert {*kinds[0], *kinds[1]} == {torch.bfloat16}
 
 
 @pytest.mark.parametrize(("case", "copy"), [("adcse", "follower.followed_model"), ("ct", "second_encoder")])

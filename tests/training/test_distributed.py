@@ -1,7 +1,7 @@
 """Two processes equal one: the same gradients on the joined batch, the same weights and state after every step.
 
-So they do where each holds half of the weights, of the gradients and of the optimiser's state, and where each encodes
-its half of a batch in mini-batches.
+So they do where each holds half of the weights, of the gradients and of the optimiser's state, where each encodes its
+half of a batch in mini-batches, and where only adapters are trained.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from warm import WarmPython
 
 SCRIPT = Path(__file__).with_name("two_processes.py")
 HEADLESS = ("ct", "consert", "anchored")
+WITH_ADAPTERS = ("simcse", "adcl", "adcse", "anchored")
+"""Methods with no copy, with a copy that follows, and with the original, of a model with adapters."""
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +36,11 @@ def kept(
     corpus.write_text("".join(corpus.read_text(encoding="utf-8").splitlines(keepends=True)[:20] * 3), encoding="utf-8")
     given = [str(make_masked_lm(folder / "tiny")), str(corpus), str(folder)]
     runs = {}
-    for processes, way in ((1, "whole"), (2, "whole"), (2, "sharded"), (2, "mini-batches")):
-        finished = warm.run(SCRIPT, *given, way, *METHODS, processes=processes)
+    ways = [(1, "whole"), (2, "whole"), (2, "sharded"), (2, "mini-batches")]
+    ways += [(1, "adapters"), (2, "adapters"), (2, "adapters-mini-batches")]
+    for processes, way in ways:
+        methods = WITH_ADAPTERS if way.startswith("adapters") else METHODS
+        finished = warm.run(SCRIPT, *given, way, *methods, processes=processes)
         assert finished.returncode == 0, finished.stderr
         runs[f"{processes} {way}"] = torch.load(folder / f"kept-{processes}-{way}.pt", weights_only=True)
     return runs
@@ -45,7 +50,22 @@ def kept(
 @pytest.mark.parametrize("way", ["2 whole", "2 sharded", "2 mini-batches"])
 @pytest.mark.parametrize("method", METHODS)
 def test_two_processes_equal_one(method: str, way: str, kept: dict[str, dict[str, Any]]) -> None:
-    one, two = kept["1 whole"][method], kept[way][method]
+    assert_equal_runs(method, kept["1 whole"][method], kept[way][method])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["2 adapters", "2 adapters-mini-batches"])
+@pytest.mark.parametrize("method", WITH_ADAPTERS)
+def test_two_processes_train_the_same_adapters_as_one(method: str, way: str, kept: dict[str, dict[str, Any]]) -> None:
+    one = kept["1 adapters"][method]
+    assert_equal_runs(method, one, kept[way][method])
+    of_model = [name for name in one["gradients"][-1] if name.startswith("model.")]
+    assert of_model
+    assert all(".lora_" in name for name in of_model)
+
+
+def assert_equal_runs(method: str, one: dict[str, Any], two: dict[str, Any]) -> None:
+    """The same gradients of three steps, and the same state after them."""
     assert len(one["gradients"]) == len(two["gradients"]) == 3
     for single, double in zip(one["gradients"], two["gradients"], strict=True):
         assert any(name.startswith("head.") for name in single) or method in HEADLESS

@@ -18,6 +18,7 @@ from holdfast.results import read_result
 from holdfast.training.train_config import TrainConfig
 from holdfast.training.trainer import HoldfastTrainer
 from holdfast.training.training_run import train
+from warm import WarmPython
 
 
 def config(tiny: Path, corpus: Path, output: Path, **changed: Any) -> TrainConfig:
@@ -91,10 +92,15 @@ def test_both_forms_load_in_plain_sentence_transformers_and_agree(
     assert main(["evaluate", str(adapter), "--tasks", "stsb", "--data", str(labelled)]) == 0
 
 
-def test_a_finished_adapter_is_trained_on_as_its_merged_model(tiny: Path, corpus: Path, tmp_path: Path) -> None:
+def test_a_finished_adapter_is_trained_on_as_its_merged_model(
+    tiny: Path, corpus: Path, tmp_path: Path, sentences: list[str]
+) -> None:
     train(config(tiny, corpus, tmp_path / "first", lora="r=2,save=adapter"))
-    train(config(tmp_path / "first", corpus, tmp_path / "second", lora="r=2"))
-    assert (tmp_path / "second" / "model.safetensors").exists()
+    first = SentenceTransformer(str(tmp_path / "first"), device="cpu").encode(sentences)
+    for output, lora in (("second", "r=2"), ("whole", None)):
+        train(config(tmp_path / "first", corpus, tmp_path / output, lora=lora, learning_rate=1e-9))
+        found = SentenceTransformer(str(tmp_path / output), device="cpu").encode(sentences)
+        assert abs(found - first).max() < 1e-4, "trained on from there, and saved as a model that loads"
     with pytest.raises(UserError, match="is an adapter, and an adapter of one could not be loaded: use save=merged"):
         train(config(tmp_path / "first", corpus, tmp_path / "third", lora="r=2,save=adapter"))
 
@@ -121,6 +127,52 @@ def test_mini_batches_of_a_run(tiny: Path, corpus: Path, tmp_path: Path) -> None
     words += ["--batch-size", "8", "--max-steps", "2", "--mini-batch-size", "3", "--selection", "last"]
     assert main(words) == 0
     assert read_result(output / "results.json")["protocol"]["training"]["mini_batch_size"] == 3
+
+
+def test_adapters_in_mini_batches_and_bf16(tiny: Path, corpus: Path, tmp_path: Path, sentences: list[str]) -> None:
+    given = {"precision": "bf16", "lora": "r=2,save=adapter", "pooling": "mean"}
+    given |= {"method": "anchored", "options": {**OPTIONS.get("anchored", {}), "dropout": False}}
+    vectors = []
+    for name, size in (("whole", None), ("mini", 3)):
+        result = train(config(tiny, corpus, tmp_path / name, mini_batch_size=size, **given))
+        assert result["protocol"]["training"]["precision"] == "bf16"
+        vectors.append(SentenceTransformer(str(tmp_path / name), device="cpu").encode(sentences))
+    before = load_sentence_transformer(str(tiny), pooling="mean", device="cpu").encode(sentences)
+    moved = abs(vectors[0] - before).max()
+    assert moved > 0.05
+    assert abs(vectors[1] - vectors[0]).max() < 0.2 * moved, "the same training to the rounding of bf16"
+
+
+@pytest.mark.slow
+def test_adapters_are_trained_in_two_processes(
+    tiny: Path, corpus: Path, tmp_path: Path, warm: WarmPython, sentences: list[str]
+) -> None:
+    """By the command, with a resumption: small checkpoints, and an adapter that plain sentence-transformers loads."""
+    words = ["train", "simcse", "--model", str(tiny), "--corpus", str(corpus), "--batch-size", "8"]
+    words += [
+        "--precision",
+        "fp32",
+        "--selection",
+        "last",
+        "--learning-rate",
+        "0.01",
+        "--lora",
+        "r=2,save=adapter",
+        "--save-steps",
+        "2",
+    ]
+    words += ["--mini-batch-size", "2", "--max-steps", "6", "--resume", "--output"]
+    command = Path(__file__).with_name("run_command.py")
+    for output, killed_at in (("unbroken", 0), ("killed", 5), ("killed", 0)):
+        finished = warm.run(command, str(killed_at), *words, str(tmp_path / output), processes=2)
+        assert finished.returncode == (-9 if killed_at else 0), finished.stderr
+    for name in ("adapter_model.safetensors", "checkpoint-6/adapter_model.safetensors"):
+        assert sha256(tmp_path / "killed" / name) == sha256(tmp_path / "unbroken" / name), name
+    last = tmp_path / "unbroken" / "checkpoint-6"
+    assert not (last / "model.safetensors").exists()
+    assert all(".lora_" in name for name in tensors_in(last / "adapter_model.safetensors"))
+    vectors = SentenceTransformer(str(tmp_path / "unbroken"), device="cpu").encode(sentences)
+    assert abs(vectors - load_sentence_transformer(str(tiny), device="cpu").encode(sentences)).max() > 1e-3
 
 
 OWN = """

@@ -91,7 +91,8 @@ def test_the_arithmetic_of_a_plan() -> None:
     assert made.total(64) == pytest.approx(1.8e9 + 1e9 + 1024e6 + 64 * 5e7 + similarities)
     assert made.usable == pytest.approx(24e9 * 0.95 - 0.8e9)
     assert made.fitting() == 256
-    assert "24.0 GB: it does not fit in one pass; --mini-batch-size 256 does" in made.lines()[-1]
+    told = "24.0 GB: it does not fit in one pass; --mini-batch-size 256 does, in 16.7 GB, or any smaller one"
+    assert made.lines()[-1] == told
     assert plan(batch=64).lines()[-1] == "24.0 GB: it fits in one pass"
     assert "it does not fit, not even in mini-batches of one row" in plan(memory=2e9).lines()[-1]
     assert made.record()["fitting_mini_batch"] == 256
@@ -123,3 +124,21 @@ def test_the_command_writes_nothing(
     assert not output.exists()
     assert main([*words, "--plan-memory", "much"]) == 2
     assert "--plan-memory takes the memory of a GPU" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--dropout", "0"], "simcse: the two views of a sentence differ by dropout"),
+        (["--matryoshka", "64"], "--matryoshka 64: the model's vectors have 16 dimensions"),
+        (["--lora", "targets=querry"], "--lora targets=querry: the layers have no linear map of this name"),
+    ],
+)
+def test_a_plan_refuses_what_the_training_would(
+    given: list[str], message: str, tiny: Path, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "simcse", "--model", str(tiny), "--corpus", str(corpus), "--output", str(tmp_path / "out")]
+    words += ["--batch-size", "8"]
+    for more in (["--plan"], ["--max-steps", "1", "--selection", "last"]):
+        assert main([*words, *given, *more]) == 2
+        assert message in capsys.readouterr().err

@@ -1,7 +1,8 @@
 """Run by test_distributed.py, alone or under torchrun: a few exact steps of each method, whose gradients are kept.
 
 Usage: two_processes.py MODEL CORPUS OUTPUT WAY METHOD..., where WAY is "whole", "sharded" for sharded
-weights, or "mini-batches" for passes of at most three rows.
+weights, "mini-batches" for passes of at most three rows, "adapters" for those of LoRA alone, or "adapters-mini-batches"
+for these in such passes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from sentence_transformers import SentenceTransformerTrainingArguments
 from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback, set_seed
 
+from holdfast.adapters import Lora, add_lora, is_adapter_weight
 from holdfast.distributed import leave_process_group
 from holdfast.encoder import Encoder, freeze_unused
 from holdfast.models import load_sentence_transformer
@@ -82,8 +84,14 @@ def train(method: str, path: str, sentences: list[str], output: str, way: str) -
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
     freeze_unused(Encoder(model), model.preprocess(sentences[:2]))
+    if way.startswith("adapters"):
+        add_lora(model, Lora(r=2), path)
+        for name, parameter in model.named_parameters():
+            if is_adapter_weight(name):
+                torch.nn.init.normal_(parameter, std=0.1)
+        model.double()
     objective = exact_objective(method, model)
-    if way == "mini-batches":
+    if way.endswith("mini-batches"):
         objective.use_mini_batches(3)
     keep = Keep(objective)
     trainer = HoldfastTrainer(

@@ -19,6 +19,7 @@ from holdfast.input_limits import checked_limit
 from holdfast.loading import loading
 from holdfast.model_folder import type_without_masks
 from holdfast.model_lookup import BUNDLED_MLM, resolve_model
+from holdfast.model_with_head import folder_of_config, load_with_head
 from holdfast.shortening import shortened_for
 
 PROPOSALS = 100
@@ -35,7 +36,8 @@ class MaskedLM:
     It is deliberately not an ``nn.Module``, so that an objective that holds it does not train, save or move it.
 
     Args:
-        spec: a folder or hub name, as for :func:`holdfast.model_lookup.resolve_model`.
+        spec: a folder or hub name, as for :func:`holdfast.model_lookup.resolve_model`; an adapter is merged into its
+            base model.
 
     Raises:
         UserError: the model does not exist, is not safe to load, or has no masked-LM head or mask token.
@@ -246,16 +248,14 @@ def _load(spec: str) -> tuple[Any, Any]:
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
     folder = resolve_model(spec)
-    if kind := type_without_masks(folder):
+    if kind := type_without_masks(folder_of_config(folder, spec)):
         raise UserError(
             f"{spec} is a {kind} model, which fills no masks: name a masked language model, such as {BUNDLED_MLM}, "
             "with masked_lm="
         )
     with loading(folder, spec):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        model, report = AutoModelForMaskedLM.from_pretrained(
-            folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
-        )
+        model, report = load_with_head(AutoModelForMaskedLM, folder, spec)
     if report["missing_keys"]:
         missing = sorted(report["missing_keys"])[0]
         raise UserError(

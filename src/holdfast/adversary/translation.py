@@ -11,6 +11,7 @@ from holdfast.adversary.token_batches import in_batches
 from holdfast.errors import UserError
 from holdfast.loading import loading
 from holdfast.model_lookup import resolve_model
+from holdfast.model_with_head import refuse_adapter
 
 
 class Translator:
@@ -35,6 +36,7 @@ class Translator:
 
         self.prefix, self.beams, self.longest = prefix, beams, longest
         folder = resolve_model(spec)
+        refuse_adapter(folder, spec, "a translation model")
         with loading(folder, spec):
             self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
             model, report = AutoModelForSeq2SeqLM.from_pretrained(

@@ -24,6 +24,7 @@ from holdfast.input_limits import UNLIMITED, Cuts, checked_limit, count_tokens, 
 from holdfast.loading import loading
 from holdfast.model_folder import read_json
 from holdfast.model_lookup import resolve_model
+from holdfast.model_with_head import refuse_adapter
 from holdfast.models import backend_of, load_sentence_transformer, store_notices
 from holdfast.precision import ResolvedPrecision
 from holdfast.shortening import shortened_for
@@ -246,6 +247,7 @@ def load_classifier(
         return _load_frozen(folder, path_or_name, device, prompts or PromptOptions(), backend)
     for option in () if prompts is None else prompts.prompt_settings:
         raise UserError(f"--{option.replace('_', '-')} is for an encoder, and {path_or_name} is a sequence classifier")
+    refuse_adapter(folder, path_or_name, "a classifier")
     return _load_transformer(folder, path_or_name, device, regression, backend)
 
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from holdfast.attacks.classifier import (
     CLASSES_FILE,
     class_names_of,
@@ -30,6 +28,7 @@ from holdfast.errors import UserError
 from holdfast.input_limits import checked_limit
 from holdfast.loading import loading
 from holdfast.model_lookup import resolve_model
+from holdfast.model_with_head import folder_of_config, load_with_head
 from holdfast.models import load_sentence_transformer
 from holdfast.prompt import Prompt
 from holdfast.text_prompts import PromptOptions, prompt_of
@@ -79,14 +78,12 @@ def new_classifier(
     names = dict(enumerate(material.classes))
     with loading(folder, spec):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        before = AutoConfig.from_pretrained(folder, local_files_only=True)
-        model, report = AutoModelForSequenceClassification.from_pretrained(
+        before = AutoConfig.from_pretrained(folder_of_config(folder, spec), local_files_only=True)
+        model, report = load_with_head(
+            AutoModelForSequenceClassification,
             folder,
-            dtype=torch.float32,
-            local_files_only=True,
-            use_safetensors=True,
+            spec,
             output_hidden_states=False,  # the configuration of an encoder pooled over several layers has True
-            output_loading_info=True,
             ignore_mismatched_sizes=True,  # only of the head: see decide_head
             id2label=names,
             label2id={name: label for label, name in names.items()},

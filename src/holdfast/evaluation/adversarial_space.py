@@ -256,11 +256,14 @@ def load_space_encoder(
 
 def _classifier_config(spec: str) -> dict[str, Any] | None:
     """Return the configuration of a classifier, ``{}`` if it has a frozen encoder; None for an encoder."""
+    from holdfast.adapter_folder import adapter_in
     from holdfast.model_lookup import resolve_model
 
     folder = resolve_model(spec)
     if (folder / "modules.json").is_file():
         return {} if (folder / _CLASSES_FILE).is_file() else None
+    if adapter_in(folder) is not None:
+        return None
     config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     kinds = config.get("architectures") or []
     return config if any(str(kind).endswith("ForSequenceClassification") for kind in kinds) else None

@@ -18,6 +18,7 @@ from holdfast.input_limits import token_limit
 from holdfast.loading import loading, quiet
 from holdfast.model_folder import type_without_masks
 from holdfast.model_lookup import BUNDLED_MLM, resolve_model
+from holdfast.model_with_head import folder_of_config, load_with_head
 from holdfast.models import evaluating
 from holdfast.pretraining.batches import Group
 from holdfast.pretraining.pretrain_settings import PretrainSettings
@@ -48,7 +49,7 @@ def new_model(settings: PretrainSettings, tokenizer: Any) -> Any:
 
 
 def continued_model(spec: str, tokenizer: Any, max_length: int) -> Any:
-    """Load an existing masked language model, in fp32.
+    """Load an existing masked language model, in fp32; an adapter is merged into its base model.
 
     Raises:
         UserError: the model does not exist, has no masked-LM head, or has a maximum length below ``max_length``.
@@ -56,15 +57,13 @@ def continued_model(spec: str, tokenizer: Any, max_length: int) -> Any:
     from transformers import AutoModelForMaskedLM
 
     folder = resolve_model(spec)
-    if kind := type_without_masks(folder):
+    if kind := type_without_masks(folder_of_config(folder, spec)):
         raise UserError(
             f"--model {spec} is a {kind} model, which has no masked-LM head: name a masked language model, such as "
             f"{BUNDLED_MLM}"
         )
     with loading(folder, spec):
-        model, report = AutoModelForMaskedLM.from_pretrained(
-            folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
-        )
+        model, report = load_with_head(AutoModelForMaskedLM, folder, spec)
     if report["missing_keys"]:
         raise UserError(
             f"--model {spec} has no masked-LM head ({sorted(report['missing_keys'])[0]} is missing): name a model that "

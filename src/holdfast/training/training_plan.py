@@ -118,7 +118,10 @@ class TrainingPlan:
             return f"{memory}: it fits in one pass"
         if fitting is None:
             return f"{memory}: it does not fit, not even in mini-batches of one row: lower --batch-size or --max-length"
-        return f"{memory}: it does not fit in one pass; --mini-batch-size {fitting} does, or any smaller one"
+        return (
+            f"{memory}: it does not fit in one pass; --mini-batch-size {fitting} does, in "
+            f"{_giga(self.total(fitting))}, or any smaller one"
+        )
 
 
 def memory_of(text: str) -> float:

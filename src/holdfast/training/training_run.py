@@ -92,16 +92,20 @@ def plan(config: TrainConfig, *, console: Console | None = None) -> dict[str, An
     options = method_options(config.method, config.preset, config.options)
     config = config.completed(objective_type)
     memory_of(config.plan_memory or DEFAULT_MEMORY)  # an error before the model is loaded
+    if (lora := config.adapters) is not None:
+        check_lora(config, lora, shard=False)
     set_seed(config.seed)
     with stage(console, f"loading {config.model}", announce=False):
         model = load_sentence_transformer(config.model, pooling=config.pooling, device="cpu", prompts=config)
-    if (lora := config.adapters) is not None:
+    refuse_routes(model, config.model)
+    if lora is not None:
         add_lora(model, lora, adapter_base(config.model))
-    objective = _objective(config, objective_type, model, options)
+    model = _trainable(config, model)
     length = lowered(config.max_length, model, template_length(model) + added_tokens(model))
     set_limit(model, length)
     precision = arithmetic.resolve(config.precision, model.device)
-    with stage(console, "measuring a few sentences", announce=False):
+    with dropout_of(model, config.dropout), stage(console, "measuring a few sentences", announce=False):
+        objective = _objective(config, objective_type, model, options)
         found = plan_of(config, model, objective, length, precision, processes())
     if console is not None:
         for line in found.lines():
