@@ -6,6 +6,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -77,6 +78,7 @@ class Defence(ABC):
 
     Attributes:
         diagnostics: scalars of the last step, logged with the loss.
+        notices: lines for the user, after :meth:`begin`.
     """
 
     IDEA: ClassVar[str]
@@ -89,6 +91,9 @@ class Defence(ABC):
     that of the attacks."""
     FILE_OPTIONS: ClassVar[tuple[str, ...]] = ()
     """Options that name a model or a file: tables of experiments record the hashes of what they name."""
+    CANDIDATES_OPTION: ClassVar[str | None] = None
+    """Option that names the synonyms of the training's own attack: in tables of experiments those of the attacks,
+    unless the option is given or ``source`` is "masked-lm"."""
 
     clean_epochs: float = 0.0
     """Number of first passes over the texts without the defence: the model after them is not defended and is never
@@ -96,6 +101,16 @@ class Defence(ABC):
 
     def __init__(self) -> None:
         self.diagnostics: dict[str, Tensor] = {}
+        self.notices: list[str] = []
+
+    @classmethod
+    def completed_options(cls, options: Mapping[str, Any], data: Path | None) -> dict[str, Any]:
+        """Return the options with what they leave to the data folder written out, for the record of a run.
+
+        Raises:
+            UserError: something that the options name is not there.
+        """
+        return dict(options)
 
     def begin(self, training: Training) -> None:  # noqa: B027  # most defences need nothing
         """Prepare for a training before its first step, or before it is resumed.
