@@ -6,7 +6,7 @@ that measures it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -43,7 +43,12 @@ def neighbour_lists(data: Path | None = None) -> Path | None:
     return files[0] if files else None
 
 
-def with_synonyms(options: dict[str, Any], data: Path | None) -> dict[str, Any]:
+def synonyms_option(options: Mapping[str, Any]) -> str | None:
+    """Return the name of the option for a file of synonyms; None if it is given, or if ``source`` is "masked-lm"."""
+    return None if options.get("word_vectors") is not None or options.get("source") == "masked-lm" else "word_vectors"
+
+
+def with_synonyms(options: Mapping[str, Any], data: Path | None) -> dict[str, Any]:
     """Return the options of a method or a defence with the file of its synonyms written out, for the record of a run.
 
     ``source`` and ``word_vectors`` are read. With ``source="auto"`` and no file the neighbour lists of the data folder
@@ -57,7 +62,7 @@ def with_synonyms(options: dict[str, Any], data: Path | None) -> dict[str, Any]:
         return {**options, "word_vectors": str(_lists(data))}
     if named is None and source == "auto" and (found := neighbour_lists(data)) is not None:
         return {**options, "word_vectors": str(found)}
-    return options
+    return dict(options)
 
 
 def _lists(data: Path | None) -> Path:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from holdfast.adversary.candidate_words import Source, candidate_words, with_synonyms
+from holdfast.adversary.candidate_words import Source, candidate_words, synonyms_option, with_synonyms
 from holdfast.adversary.geometry import GeometryAttack, Importance
 from holdfast.adversary.masked_lm import MaskedLM
 from holdfast.adversary.token_batches import padded
@@ -68,7 +68,6 @@ class ADV(Defence):
     EPOCHS: ClassVar = 4.0
     NEEDS_MASKED_LM: ClassVar = True
     FILE_OPTIONS: ClassVar = ("masked_lm", "word_vectors")
-    CANDIDATES_OPTION: ClassVar = "word_vectors"
 
     def __init__(
         self,
@@ -100,7 +99,12 @@ class ADV(Defence):
     @classmethod
     def completed_options(cls, options: Mapping[str, Any], data: Path | None) -> dict[str, Any]:
         """Return the options with the file of the synonyms written out."""
-        return with_synonyms(dict(options), data)
+        return with_synonyms(options, data)
+
+    @classmethod
+    def candidates_option(cls, options: Mapping[str, Any]) -> str | None:
+        """Return the option of the synonyms, unless the candidates are the masked LM's or a file is given."""
+        return synonyms_option(options)
 
     def begin(self, training: Training) -> None:
         """Load the source of candidates and store the texts."""

@@ -91,9 +91,6 @@ class Defence(ABC):
     that of the attacks."""
     FILE_OPTIONS: ClassVar[tuple[str, ...]] = ()
     """Options that name a model or a file: tables of experiments record the hashes of what they name."""
-    CANDIDATES_OPTION: ClassVar[str | None] = None
-    """Option that names the synonyms of the training's own attack: in tables of experiments those of the attacks,
-    unless the option is given or ``source`` is "masked-lm"."""
 
     clean_epochs: float = 0.0
     """Number of first passes over the texts without the defence: the model after them is not defended and is never
@@ -111,6 +108,14 @@ class Defence(ABC):
             UserError: something that the options name is not there.
         """
         return dict(options)
+
+    @classmethod
+    def candidates_option(cls, options: Mapping[str, Any]) -> str | None:
+        """Return the option that would name the synonyms of the training's own attack; None: it needs none, or has some.
+
+        Tables of experiments give it the synonyms of their attacks.
+        """
+        return None
 
     def begin(self, training: Training) -> None:  # noqa: B027  # most defences need nothing
         """Prepare for a training before its first step, or before it is resumed.
