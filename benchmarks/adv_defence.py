@@ -4,8 +4,11 @@ Classifiers of one task are fine-tuned without a defence, with ADV on the masked
 embeddings), and with ADV on synonyms, all for as many epochs, seed by seed. Each is then attacked by the recipe
 ``geometry`` with ADV's own share, number of words and candidates, from the neighbour lists: on test texts and on texts
 it was trained on. Differences to the undefended classifier are paired over the texts that both classify correctly;
-their 95 % intervals are of a bootstrap over texts, where a text brings its results of all seeds. From the training's log:
-the share of attacked texts that were deceived, and the loss of the changed texts, in each epoch with the attack.
+their 95 % intervals are of a bootstrap over texts, where a text brings its results of all seeds. From the training's
+log: the share of attacked texts that were deceived, and the loss of the changed texts, in each epoch with the attack.
+
+First, ADV's own attack is run once with each source of candidates, on equal training texts and the undefended
+classifier of the first seed, in batches of 32: the share of texts deceived, and the time for a text.
 
 A stopped run goes on where it was: everything is kept in ``--work``.
 
@@ -22,13 +25,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from rich.console import Console
 from rich.table import Table
 
 from claims import machine
 from holdfast.attacks.attack_run import attack
 from holdfast.attacks.attack_settings import AttackSettings
+from holdfast.attacks.classifier import load_classifier
 from holdfast.classifiers import FinetuneSettings, finetune
+from holdfast.classifiers.defences import Training, make_defence
+from holdfast.classifiers.training_data import load_training_data
 from holdfast.results import read_result
 from holdfast.runs.run_log import METRICS_FILE, RESULT_FILE, read_log
 
@@ -99,6 +106,37 @@ def difference(pairs: Sequence[tuple[Mapping[str, bool], Mapping[str, bool]]]) -
     return float(100 * sums.sum() / counts.sum()), float(low), float(high), len(texts)
 
 
+def attacks(options: argparse.Namespace, folder: Path, console: Console) -> None:
+    """Print what ADV's attack with each source of candidates does to equal texts, and what it costs."""
+    classifier = load_classifier(str(folder))
+    data = load_training_data(
+        options.task, train_split=options.train_split, examples=options.attacked, seed=1, data=options.data
+    )
+    texts, labels = data.train.texts, torch.tensor(data.train.labels)
+    table = Table("candidates", "texts", "deceived", "words", "ms a text", title="ADV's attack, once")
+    for name, row in ROWS.items():
+        if row["defence"] != "adv":
+            continue
+        defence = make_defence("adv", {**row["options"], "masked_lm": options.model})
+        defence.begin(Training(classifier.model, classifier.tokenizer, texts, options.max_length, 4.0))
+        logged: list[dict[str, float]] = []
+        for begin in range(0, len(texts), 32):
+            defence.adversaries(classifier.model, texts[begin : begin + 32], labels[begin : begin + 32])
+            weight = len(texts[begin : begin + 32])
+            logged.append({key: float(value) * weight for key, value in defence.diagnostics.items()})
+            share = float(defence.diagnostics["attacked"])
+            logged[-1]["deceived"] = float(defence.diagnostics["attack_success"]) * share * weight
+        total = {key: sum(each[key] for each in logged) for key in logged[0]}
+        table.add_row(
+            name,
+            f"{total['attacked']:.0f}",
+            f"{100 * total['deceived'] / total['attacked']:.1f} %",
+            f"{total['replaced_words'] / total['attacked']:.2f}",
+            f"{1e3 * total['attack_seconds'] / total['attacked']:.1f}",
+        )
+    console.print(table)
+
+
 def by_epoch(folder: Path, quantity: str) -> list[float]:
     """Return the mean of a logged quantity in each epoch that has it."""
     epochs: dict[int, list[float]] = {}
@@ -140,6 +178,7 @@ def main() -> None:
                 for split in ("test", options.train_split or "train"):
                     found = attacked(options, folders[name][-1], recipe, split, console)
                     success.setdefault((name, recipe, split), []).append(found)
+    attacks(options, folders["none"][0], console)
     report(options, console, folders, success)
 
 
@@ -155,7 +194,8 @@ def report(
     for (name, recipe, split), found in success.items():
         rates = [100 * statistics.mean(each.values()) for each in found]
         paired = difference(list(zip(found, success["none", recipe, split], strict=True)))
-        compared = ("", "", "") if name == "none" else (f"{paired[0]:+.1f}", f"{paired[1]:+.1f} to {paired[2]:+.1f}", str(paired[3]))
+        by, low, high, texts = paired
+        compared = () if name == "none" else (f"{by:+.1f}", f"{low:+.1f} to {high:+.1f}", str(texts))
         table.add_row(name, recipe, split, shown(rates, 1), *compared)
         figures.append({"row": name, "recipe": recipe, "split": split, "success": rates, "difference": paired})
     console.print(table)

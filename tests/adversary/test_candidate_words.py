@@ -73,9 +73,9 @@ def test_vectors_filter_the_masked_lm_unless_neighbours_are_asked_for(vectors: P
     text = [Words.of("the dog sleeps")]
     assert sorted(filtered.proposer.candidates(text, [1])[0]) == ["cat", "man"]
     assert chosen("neighbours", vectors, limit=10).proposer.candidates(text, [1]) == [["cat", "man"]]
-    assert candidate_words(
-        "neighbours", str(vectors), never, minimum_cosine=0.8, limit=10
-    ).proposer.candidates(text, [1]) == [["cat"]]
+    assert candidate_words("neighbours", str(vectors), never, minimum_cosine=0.8, limit=10).proposer.candidates(
+        text, [1]
+    ) == [["cat"]]
 
 
 def test_the_lists_of_the_data_folder_are_found(data: Path) -> None:

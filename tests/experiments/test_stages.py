@@ -325,15 +325,15 @@ def test_adversarial_fine_tuning_takes_the_resources_of_the_attacks(setting: Set
 
 
 @pytest.mark.parametrize(
-    ("says", "kind", "options"),
+    ("says", "kind"),
     [
-        ({"encoder": {"method": "adcl", "max_steps": 5}, "evaluation": {"tasks": "sst2"}}, "encoder", {}),
-        ({**SAYS, "classifier": {**SAYS["classifier"], "defence": "adv"}}, "classifier", {}),
-        ({"encoder": {"method": "none"}, "inspection": {"kind": "hard-positives", "texts": ["a dog"]}}, "inspection", {}),
+        ({"encoder": {"method": "adcl", "max_steps": 5}, "evaluation": {"tasks": "sst2"}}, "encoder"),
+        ({**SAYS, "classifier": {**SAYS["classifier"], "defence": "adv"}}, "classifier"),
+        ({"encoder": {"method": "none"}, "inspection": {"kind": "hard-positives", "texts": ["a dog"]}}, "inspection"),
     ],
 )
 def test_a_training_attack_has_the_synonyms_of_the_attacks(
-    setting: Setting, data: Path, says: dict[str, Any], kind: str, options: dict[str, Any]
+    setting: Setting, data: Path, says: dict[str, Any], kind: str
 ) -> None:
     def cell(given: Setting) -> Cell:
         return next(each for each in Planner(given).plan(says, 1).needed() if each.kind == kind)

@@ -27,8 +27,8 @@ NEIGHBOURS = "neighbours"
 """As a file of synonyms: the neighbour lists of the data folder."""
 
 _NO_LISTS = (
-    "candidates of the training attack: the masked LM's words, filtered by its embeddings, since no synonyms are at hand "
-    f"({VARIABLE}, --data or word_vectors=): this attack is far weaker than one with synonyms"
+    "candidates of the training attack: the masked LM's words, filtered by its embeddings, since no synonyms are at "
+    f"hand ({VARIABLE}, --data or word_vectors=): this attack is far weaker than one with synonyms"
 )
 
 

@@ -317,7 +317,7 @@ class Projection(nn.Module):
         self.layers = nn.Sequential(*hidden, last, nn.Tanh())
         if kind == "centred":
             with torch.no_grad():
-                constant = self.layers[:2](torch.zeros(dimension))  # type: ignore[operator]  # a part is a Sequential
+                constant = self.layers[:2](torch.zeros(dimension))
                 last.bias.copy_(-last.weight @ constant)
 
     def forward(self, vectors: Tensor) -> Tensor:

@@ -171,7 +171,7 @@ class Objective(nn.Module, ABC):
         methods that accept `use_labels`; others ignore labels."""
 
     @classmethod
-    def completed_options(cls, options: Mapping[str, Any], data: Path | None) -> dict[str, Any]:
+    def completed_options(cls, options: Mapping[str, Any], data: Path | None) -> dict[str, Any]:  # noqa: ARG003
         """Return the options with what they leave to the data folder written out, for the record of a run.
 
         Raises:
@@ -180,8 +180,8 @@ class Objective(nn.Module, ABC):
         return dict(options)
 
     @classmethod
-    def candidates_option(cls, options: Mapping[str, Any]) -> str | None:
-        """Return the option that would name the synonyms of the training's own attack; None: it needs none, or has some.
+    def candidates_option(cls, options: Mapping[str, Any]) -> str | None:  # noqa: ARG003
+        """Return the option that would name the synonyms of a training's own attack; None: it needs none, or has some.
 
         Tables of experiments give it the synonyms of their attacks.
         """
