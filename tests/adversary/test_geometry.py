@@ -123,6 +123,19 @@ def algorithm_1(text: str, row: int, bag: Bag, book: dict[str, list[str]], n: in
     return words.text, replaced
 
 
+@pytest.mark.parametrize("n", [2, 10])
+def test_words_without_candidates_use_up_no_iteration_if_skipped_freely(n: int) -> None:
+    book = {word: near for word, near in THESAURUS.items() if word in ("cow", "small", "eats", "old")}
+    text = [TEXTS[3]]  # sixteen words, of which four have candidates
+    bag = Bag(1)
+    counting, free = (
+        attack(Book(book), iterations=n, max_share=1.0, skip_freely=skip).run(text, bag) for skip in (False, True)
+    )
+    assert free.replaced[0] >= min(n, 3) > counting.replaced[0]
+    assert free.replaced[0] <= min(n, 4)
+    assert free.cost.proposals > free.cost.gradients
+
+
 def attack(proposer: Any = None, **changes: Any) -> GeometryAttack:
     return GeometryAttack(proposer or Book(), **{"max_share": 0.5, **changes})
 

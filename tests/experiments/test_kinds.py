@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from holdfast.attacks.resource_names import LIGHT
 from holdfast.errors import UserError
 from holdfast.experiments import cell_execution, inspections
 from holdfast.experiments.cell_execution import do
@@ -226,6 +228,27 @@ def test_adversarial_texts_and_seed_reach_the_fine_tuning(
     (run,) = asked
     assert (run.model, run.adversarial_texts) == (str(tmp_path / "encoder"), str(tmp_path / "texts.json"))
     assert (run.seed, run.task) == (7, "sst2")
+
+
+def test_a_training_attack_gets_the_file_of_its_synonyms(
+    settings: Settings, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists = tmp_path / "near.tsv"
+    lists.write_text("word\tneighbors\ndog\tcat\n")
+    names = replace(LIGHT, synonyms=str(lists), masked_lm=str(settings().model))
+    setting = Setting(str(settings().model), str(tmp_path / "corpus.txt"), data, names)
+    (tmp_path / "corpus.txt").write_text("a dog runs\n")
+    planner = Planner(setting)
+    tuned = planner.plan({"encoder": {"method": "none"}, "classifier": {"task": "sst2", "defence": "adv"}}, 1)
+    trained = planner.plan({"encoder": {"method": "adcl", "max_steps": 2}, "classifier": {"task": "sst2"}}, 1)
+    asked: list[Any] = []
+    monkeypatch.setattr("holdfast.classifiers.finetune", lambda run, **_: asked.append(run))
+    monkeypatch.setattr("holdfast.training.training_run.train", lambda run, **_: asked.append(run))
+    cell_execution._finetune(work_on(tuned, settings, tmp_path, encoder=tmp_path / "encoder"))
+    encoder = trained.inputs["encoder"]
+    cell_execution._train(work_on(encoder, settings, tmp_path, start=tmp_path / "start"))
+    assert [run.options["word_vectors"] for run in asked] == [str(lists)] * 2
+    assert asked[0].options["masked_lm"] == str(settings().model)
 
 
 def test_an_evaluation_reads_the_text_that_it_is_told(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,6 +31,8 @@ SAYS: dict[str, Any] = {
 def setting(tmp_path: Path, data: Path, make_masked_lm: Callable[..., Path]) -> Setting:
     model = make_masked_lm(tmp_path / "tiny")
     (tmp_path / "corpus.txt").write_text("a dog runs\n")
+    (data / "synonyms").mkdir(exist_ok=True)
+    (data / "synonyms" / "counterfitted_neighbors.tsv").write_text("word\tneighbors\ndog\tcat\n")
     names = ResourceNames("neighbours", "wordnet", "textblob", str(model), str(model))
     return Setting(str(model), str(tmp_path / "corpus.txt"), data, names)
 
@@ -309,14 +312,50 @@ def test_another_classifier_gets_the_texts(setting: Setting) -> None:
     assert cell.inputs["on"].key == Planner(setting).plan(plain, 1).key
 
 
-def test_adversarial_fine_tuning_takes_the_masked_lm_of_the_attacks(setting: Setting) -> None:
+def test_adversarial_fine_tuning_takes_the_resources_of_the_attacks(setting: Setting, data: Path) -> None:
     says = with_("classifier", defence="adv")
     classifier = Planner(setting).plan(says, 1).inputs["victim"]
-    assert classifier.where == {"masked_lm": setting.resources.masked_lm}
+    assert classifier.where == {"masked_lm": setting.resources.masked_lm, "word_vectors": "neighbours"}
     assert classifier.settings["epochs"] == 4.0
     named = Planner(setting).plan(with_("classifier", defence="adv", options={"masked_lm": "mine"}), 1)
-    assert named.inputs["victim"].where == {}
+    assert named.inputs["victim"].where == {"word_vectors": "neighbours"}
     assert named.inputs["victim"].settings["options"]["masked_lm"] == "mine"
+    weak = Planner(setting).plan(with_("classifier", defence="adv", options={"source": "masked-lm"}), 1)
+    assert weak.inputs["victim"].where == {"masked_lm": setting.resources.masked_lm}
+
+
+@pytest.mark.parametrize(
+    ("says", "kind"),
+    [
+        ({"encoder": {"method": "adcl", "max_steps": 5}, "evaluation": {"tasks": "sst2"}}, "encoder"),
+        ({**SAYS, "classifier": {**SAYS["classifier"], "defence": "adv"}}, "classifier"),
+        ({"encoder": {"method": "none"}, "inspection": {"kind": "hard-positives", "texts": ["a dog"]}}, "inspection"),
+    ],
+)
+def test_a_training_attack_has_the_synonyms_of_the_attacks(
+    setting: Setting, data: Path, says: dict[str, Any], kind: str
+) -> None:
+    def cell(given: Setting) -> Cell:
+        return next(each for each in Planner(given).plan(says, 1).needed() if each.kind == kind)
+
+    lists = data / "synonyms" / "counterfitted_neighbors.tsv"
+    before = cell(setting)
+    assert before.where["word_vectors"] == "neighbours"
+    assert str(data) not in json.dumps(before.settings), "a path in the key: no other machine has it"
+    lists.write_text(lists.read_text() + "cat\tdog\n")
+    assert cell(setting).key != before.key
+    vectors = cell(replace(setting, resources=replace(setting.resources, synonyms="counterfitted")))
+    assert vectors.where["word_vectors"] == "counterfitted"
+    lists.unlink()
+    with pytest.raises(UserError, match="neighbour lists are not here"):
+        cell(setting)
+
+
+def test_a_training_without_an_attack_has_no_synonyms(setting: Setting) -> None:
+    for options in ({"positives": "dropout"}, {"source": "masked-lm"}):
+        encoder = {"method": "adcl", "max_steps": 5, "options": options}
+        cell = Planner(setting).plan({"encoder": encoder, "evaluation": {"tasks": "sst2"}}, 1)
+        assert "word_vectors" not in cell.inputs["encoder"].where
 
 
 def test_an_evaluation_is_of_the_encoder_alone(setting: Setting, data: Path) -> None:

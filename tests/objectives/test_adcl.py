@@ -17,18 +17,21 @@ from holdfast.adversary.gradient_encoder import GradientEncoder
 from holdfast.edits.words import is_content_word
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
-from holdfast.objectives.adcl import ADCL, Projection
+from holdfast.objectives.adcl import ADCL, Projection, mean_cosine
 from warm import WarmPython
 
 SETTINGS: dict[str, Any] = {
     "queue_size": 12,
     "momentum": 0.9,
+    "momentum_warm_up": False,
+    "projection": "mlp",
     "temperature": 0.3,
     "projection_size": 8,
     "iterations": 4,
     "max_share": 0.5,
     "candidates": 5,
     "min_similarity": -0.1,
+    "source": "masked-lm",
 }
 
 
@@ -451,28 +454,103 @@ def test_the_paper_projection(make_encoder_model: Any) -> None:
         assert head(torch.randn(2, 16).bfloat16()).dtype == torch.float32
 
 
+def test_a_centred_projection_starts_spread() -> None:
+    torch.manual_seed(0)
+    paper, centred = Projection(64, 32), Projection(64, 32, "centred")
+    assert [type(layer).__name__ for layer in centred.layers] == [type(layer).__name__ for layer in paper.layers]
+    assert centred(torch.zeros(1, 64)).abs().max() < 1e-6
+    h = torch.randn(50, 64) * 0.3 + 0.1
+    assert mean_cosine(paper(h)) > 0.9
+    assert mean_cosine(centred(h)) < mean_cosine(h) + 0.1
+
+
+def test_the_mean_cosine_is_of_the_pairs() -> None:
+    vectors = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))
+    cosines = [torch.cosine_similarity(vectors[i], vectors[j], dim=0) for i in range(7) for j in range(i)]
+    assert mean_cosine(vectors).item() == pytest.approx(torch.stack(cosines).mean().item(), abs=1e-6)
+    assert mean_cosine(vectors[:1]) == pytest.approx(0, abs=1e-6)
+
+
+def test_the_spread_of_the_vectors_is_logged(make: Any, batch: dict[str, Any]) -> None:
+    objective = make(positives="dropout")
+    objective([dict(batch)])
+    z = objective.head(objective.encoder.encode(batch))
+    assert objective.diagnostics["vector_cosine"].item() == pytest.approx(mean_cosine(z).item(), rel=1e-5)
+    assert not objective.diagnostics["vector_cosine"].requires_grad
+
+
 def test_the_masked_lm_is_the_model_itself_unless_named(
     masked_lm: Path, tmp_path: Path, make_encoder_model: Any
 ) -> None:
     from holdfast.models import load_sentence_transformer
 
     model = load_sentence_transformer(str(masked_lm), device="cpu")
-    objective = ADCL(model)
+    objective = ADCL(model, source="masked-lm")
+    assert objective._masked_lm is not None
     assert objective._masked_lm.source == str(masked_lm)
     assert objective._masked_lm.model is not model.transformers_model
     with pytest.raises(UserError, match="masked_lm="):
-        ADCL(make_encoder_model("bert"))
+        ADCL(make_encoder_model("bert"), source="masked-lm")
     model.transformers_model.name_or_path = ""
     with pytest.raises(UserError, match="masked_lm="):
-        ADCL(model)
+        ADCL(model, source="masked-lm")
 
 
 def test_word_vectors_from_a_file(exact_model: Any, masked_lm: Path, tmp_path: Path) -> None:
     path = tmp_path / "near.tsv"
     path.write_text("word\tneighbors\ndog\tcat\n")
-    objective = ADCL(exact_model, masked_lm=str(masked_lm), word_vectors=str(path))
+    filtered = ADCL(exact_model, masked_lm=str(masked_lm), word_vectors=str(path), source="masked-lm")
+    assert filtered.attack is not None
+    assert filtered.attack.proposer.source.endswith("neighbour lists of near.tsv")
+    assert not filtered.attack.skip_freely
+    synonyms = ADCL(exact_model, masked_lm="not loaded", word_vectors=str(path))
+    assert synonyms.attack is not None
+    assert synonyms.attack.proposer.source.startswith("neighbour lists near.tsv")
+    assert synonyms.attack.skip_freely
+    assert synonyms.helper_models() == ()
+    assert ADCL.completed_options({"positives": "dropout", "source": "neighbours"}, None) == {
+        "positives": "dropout",
+        "source": "neighbours",
+    }
+
+
+def test_the_attack_takes_synonyms_and_trains_on_them(exact_model: Any, batch: dict[str, Any], tmp_path: Path) -> None:
+    words = ("man", "woman", "child", "dog", "cat", "house", "park", "bed", "runs", "sings", "sleeps")
+    (tmp_path / "near.tsv").write_text("word\tneighbors\n" + "".join(f"{word}\tcat dog\n" for word in words))
+    torch.manual_seed(0)
+    options = {**SETTINGS, "source": "auto", "word_vectors": str(tmp_path / "near.tsv")}
+    objective = ADCL(exact_model, **options).double()
+    objective.queue.push(old_keys())
+    objective([dict(batch)])
+    assert objective.diagnostics["replaced_words"] > 0
+    assert objective.notices == []
+
+
+def test_without_synonyms_the_masked_lm_proposes_and_says_so(
+    exact_model: Any, masked_lm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HOLDFAST_DATA", raising=False)
+    objective = ADCL(exact_model, masked_lm=str(masked_lm))
+    assert objective._masked_lm is not None
+    (line,) = objective.notices
+    assert "filtered by its embeddings, since no synonyms are at hand" in line
+
+
+@pytest.mark.parametrize("preset", ["paper", "as_released"])
+def test_the_presets_keep_the_papers_attack_head_and_momentum(
+    exact_model: Any, masked_lm: Path, preset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HOLDFAST_DATA", raising=False)
+    objective = ADCL(exact_model, **{**ADCL.PRESETS[preset], "masked_lm": str(masked_lm), "queue_size": 8})
     assert objective.attack is not None
-    assert objective.attack.proposer.source.endswith("neighbour lists of near.tsv")
+    assert "input embeddings" in objective.attack.proposer.source
+    assert not objective.follower.warm_up
+    kinds = {"paper": ["Linear", "Sigmoid", "Linear", "Tanh"], "as_released": ["Linear", "Tanh"]}
+    assert [type(layer).__name__ for layer in objective.head.layers] == kinds[preset]
+    if preset == "paper":
+        assert objective.head(torch.zeros(1, 16)).abs().max() > 0.05, "the constant of Sigmoid is not taken away"
+    assert objective.notices == []
+    assert ADCL(exact_model, positives="dropout").follower.warm_up
 
 
 @pytest.mark.parametrize(
@@ -482,6 +560,7 @@ def test_word_vectors_from_a_file(exact_model: Any, masked_lm: Path, tmp_path: P
         ({"positives": "own"}, "positives must be one of geometry, dropout, given"),
         ({"roles": "both"}, "roles must be one of"),
         ({"projection": "none"}, "projection must be one of"),
+        ({"source": "thesaurus"}, "source must be one of auto, masked-lm, neighbours"),
         ({"momentum": 1.5}, "momentum"),
         ({"queue_size": 0}, "queue"),
         ({"iterations": 0}, "iteration"),

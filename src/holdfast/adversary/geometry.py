@@ -106,6 +106,7 @@ class Attacked:
         texts: the adversarial texts; unchanged ones are equal to the originals.
         replaced: number of replaced words of each text.
         words: number of words of each text.
+        finished: for each text, True if the goal was reached by its changes.
         rise: increase of the mean loss over the attacked texts, a scalar; 0 if there are none.
         source: description of the source of candidates.
         cost: cost of the attack.
@@ -114,6 +115,7 @@ class Attacked:
     texts: list[str]
     replaced: list[int]
     words: list[int]
+    finished: list[bool]
     rise: Tensor
     source: str
     cost: Cost
@@ -129,6 +131,7 @@ class _Target:
     open: set[int]
     replaced: int = 0
     moved: bool = True
+    finished: bool = False
     importance: list[float] = field(default_factory=list)
     direction: Tensor = field(default_factory=lambda: torch.empty(0))
     z: Tensor = field(default_factory=lambda: torch.empty(0))
@@ -142,6 +145,10 @@ class _Target:
         """Set the text after one more replacement, and its vector."""
         self.words, self.z, self.moved = words, z, True
         self.replaced, self.budget = self.replaced + 1, self.budget - 1
+
+
+_Choice = tuple[_Target, int, list[str]]
+"""A text under attack, the number of a word of it, and the candidates for this word."""
 
 
 @dataclass(frozen=True)
@@ -162,12 +169,15 @@ class GeometryAttack:
         max_share: at most ``min(N, ⌊max_share · words⌋)`` words are replaced; if this is 0, the text is not attacked.
         importance: importance of a word of several sub-words: "mean-l2", the L2 norm of the mean of their gradients
             (ADCL, §3.3 (2)), or "sum-l1", the L1 norm of the sum (its released code).
+        skip_freely: a word without candidates uses up no iteration: the next one is taken, as in the recipe
+            ``geometry``. Otherwise it uses up one, as in Algorithm 1.
     """
 
     proposer: Proposer
     iterations: int = 10
     max_share: float = 0.2
     importance: Importance = "mean-l2"
+    skip_freely: bool = False
 
     def __post_init__(self) -> None:
         if self.iterations < 1:
@@ -189,6 +199,7 @@ class GeometryAttack:
             texts=[target.words.text for target in targets],
             replaced=[target.replaced for target in targets],
             words=[len(target.words.words) for target in targets],
+            finished=[target.finished for target in targets],
             rise=self._rise(attacked, model),
             source=self.proposer.source,
             cost=cost,
@@ -199,7 +210,8 @@ class GeometryAttack:
             _Target(
                 row,
                 words=text,
-                budget=min(self.iterations, int(self.max_share * len(text.words))),
+                # The small term corrects floating-point errors, as in the recipes: 0.29 of 100 is 28.999...
+                budget=min(self.iterations, int(self.max_share * len(text.words) + 1e-9)),
                 open={place for place, word in enumerate(text.words) if is_content_word(word)},
             )
             for row, text in enumerate(texts)
@@ -209,16 +221,24 @@ class GeometryAttack:
         """Make one iteration: steps 1 and 2 of ADCL, §3.3, for targets whose text has changed, then 3 and 4 for all."""
         with cost.timed("gradients"):
             self._differentiate([target for target in targets if target.moved], model, cost)
-        targets = [target for target in targets if target.alive]
-        places = [max(sorted(target.open), key=target.importance.__getitem__) for target in targets]
         with cost.timed("proposals"):
-            proposals = self.proposer.candidates([target.words for target in targets], places) if targets else []
-        cost.proposals += len(targets)
-        for target, place in zip(targets, places, strict=True):
-            target.open.remove(place)
+            choices = self._proposed([target for target in targets if target.alive], cost)
         with cost.timed("scored"):
-            choices = [choice for choice in zip(targets, places, proposals, strict=True) if choice[2]]
             self._exchange(choices, model, cost)
+
+    def _proposed(self, targets: list[_Target], cost: Cost) -> list[_Choice]:
+        """Return each text's most important word with its candidates; with `skip_freely` the first that has any."""
+        choices: list[_Choice] = []
+        while targets:
+            places = [max(sorted(target.open), key=target.importance.__getitem__) for target in targets]
+            proposals = self.proposer.candidates([target.words for target in targets], places)
+            cost.proposals += len(targets)
+            for target, place in zip(targets, places, strict=True):
+                target.open.remove(place)
+            asked = list(zip(targets, places, proposals, strict=True))
+            choices += [choice for choice in asked if choice[2]]
+            targets = [target for target, _, words in asked if self.skip_freely and not words and target.alive]
+        return choices
 
     def _differentiate(self, targets: list[_Target], model: GradientModel, cost: Cost) -> None:
         """Compute z, v and the importance of the words of texts that have changed."""
@@ -236,7 +256,7 @@ class GeometryAttack:
             # A word has no gradient if it is beyond the maximum length, or if the loss is flat.
             target.open = {place for place in target.open if target.importance[place] > 0.0}
 
-    def _exchange(self, choices: Sequence[tuple[_Target, int, list[str]]], model: GradientModel, cost: Cost) -> None:
+    def _exchange(self, choices: Sequence[_Choice], model: GradientModel, cost: Cost) -> None:
         """Encode all candidates of all texts at once and replace each text by its best candidate."""
         if not choices:
             return
@@ -264,6 +284,7 @@ class GeometryAttack:
         if moved:
             done = model.finished(torch.stack([target.z for target in moved]), [target.row for target in moved])
             for target, enough in zip(moved, done, strict=True):
+                target.finished = enough
                 target.budget = 0 if enough else target.budget
 
     def _rise(self, attacked: list[_Target], model: GradientModel) -> Tensor:

@@ -67,13 +67,15 @@ class GradientEncoder:
 
     @torch.no_grad()
     def vectors(self, texts: Sequence[str], rows: Sequence[int]) -> Tensor:
-        """Return z of n texts, computed in batches of similar length."""
-        encoded = self._tokenised(texts)
+        """Return z of n texts, computed in batches of similar length; equal texts are encoded once."""
+        distinct: dict[str, int] = {}
+        places = [distinct.setdefault(text, len(distinct)) for text in texts]
+        encoded = self._tokenised(list(distinct))
         order, vectors = [], []
         for numbers, features in in_batches(self._tokenizer, encoded, self._encoder.model.device):
             order += numbers
             vectors.append(self._head(self._scoring.encode(features | self._more)))
-        return torch.cat(vectors)[torch.tensor(order).argsort()]
+        return torch.cat(vectors)[torch.tensor(order).argsort()[places]]
 
     def _tokenised(self, texts: Sequence[str], **options: Any) -> Any:
         return self._tokenizer([self._prompt + text for text in texts], truncation=True, **options)

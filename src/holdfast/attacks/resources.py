@@ -293,6 +293,20 @@ def synonyms_file(name: str, data: Path | None) -> Path:
     raise missing_file(path, "the file of --synonyms", f"give a file, or one of {', '.join(_SYNONYMS)}")
 
 
+def synonyms_for_training(name: str, data: Path | None) -> Path:
+    """Return the file of the synonyms of a name as in `ResourceNames`; "counterfitted" is downloaded if it is missing.
+
+    Raises:
+        UserError: it is missing, or cannot be downloaded.
+    """
+    if name != "counterfitted":
+        return synonyms_file(name, data)
+    cache = cache_folder("synonyms")
+    if not (cache / COUNTERFITTED_FILE).is_file():
+        counterfitted(cache)
+    return cache / COUNTERFITTED_FILE
+
+
 def synonyms_at(names: str, data: Path | None) -> list[Path]:
     """Return the paths of synonym sources: "neighbours", "wordnet", files and folders, separated by commas.
 

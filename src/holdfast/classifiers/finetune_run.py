@@ -119,6 +119,7 @@ def _train(settings: FinetuneSettings, material: TrainingData, run: Run) -> dict
         args=args,
     )
     _print_limits(settings, tokenizer.model_max_length, trainer.cuts, run)
+    run.print(*defence.notices)
     progress = TrainingProgress(
         TrainingStage(run.console, settings.batch_size),
         lambda metrics: f"dev {metric_name} {metrics[metric]:.2f}",

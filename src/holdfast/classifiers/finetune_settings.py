@@ -88,11 +88,14 @@ class FinetuneSettings(PromptOptions):
             UserError: a setting is not valid.
         """
         from holdfast.classifiers.defences import DEFENCES
+        from holdfast.training.method_options import given_options
 
         self.check()
         kind = DEFENCES[self.defence]
         epochs = kind.EPOCHS if self.epochs is None else self.epochs
-        return replace(self, epochs=epochs, precision="fp32" if kind.NEEDS_FP32 else self.precision)
+        options = kind.completed_options(given_options(self.defence, kind, self.options), self.data)
+        precision = "fp32" if kind.NEEDS_FP32 else self.precision
+        return replace(self, epochs=epochs, precision=precision, options=options)
 
     def check(self) -> None:
         """Refuse settings that are not valid.

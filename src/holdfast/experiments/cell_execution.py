@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.attacks.resources import synonyms_for_training
 from holdfast.data.untrusted_lines import MAX_ROW_CHARS
 from holdfast.experiments.cell_planning import STSB_DEV, Setting, paper_options
 from holdfast.experiments.cells import Cell, Store
@@ -96,13 +97,20 @@ def _without(entries: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in entries.items() if name not in names}
 
 
+def _paths(work: Work) -> dict[str, str]:
+    """Return the options of a training that name files and models, as the paths here."""
+    paths = {name: str(value) for name, value in work.cell.where.items() if name != "corpus"}
+    if "word_vectors" in paths:  # the name of the attacks' synonyms
+        paths["word_vectors"] = str(synonyms_for_training(paths["word_vectors"], work.setting.data))
+    return paths
+
+
 def _train(work: Work) -> None:
     from holdfast.training.train_config import TrainConfig
     from holdfast.training.training_run import train
 
     settings = _without(work.cell.settings, "corpus", "selected_on", "option_files")
-    paths = _without(work.cell.where, "corpus")
-    settings["options"] = {**paper_options(settings["method"]), **settings["options"], **paths}
+    settings["options"] = {**paper_options(settings["method"]), **settings["options"], **_paths(work)}
     if "pairs" in work.inputs:
         corpus = str(pairs_of(work.inputs["pairs"]))
         settings |= {"column": COLUMN, "max_chars": MAX_ROW_CHARS}
@@ -173,7 +181,7 @@ def _finetune(work: Work) -> None:
     from holdfast.classifiers import FinetuneSettings, finetune
 
     settings = _without(work.cell.settings, "data", "masked_lm", "option_files")
-    settings["options"] = {**settings["options"], **work.cell.where}
+    settings["options"] = {**settings["options"], **_paths(work)}
     model = str(work.inputs["encoder"])
     texts = str(work.inputs["texts"]) if "texts" in work.inputs else None
     run = FinetuneSettings(model=model, output=work.output, data=work.setting.data, adversarial_texts=texts, **settings)
@@ -230,7 +238,7 @@ def _inspect(work: Work) -> None:
     elif settings["kind"] == "masks":
         rows = inspections.masks(encoder, model, settings["texts"], seed=settings["seed"])
     else:
-        options = {**settings["options"], "masked_lm": str(work.cell.where["masked_lm"])}
+        options = {**settings["options"], **_paths(work)}
         rows = inspections.hard_positives(encoder, settings["texts"], options=options, seed=settings["seed"])
     protocol = {"kind": settings["kind"], "texts": settings["texts"]}
     work.write("inspection", model, protocol, rows, encoder.device)

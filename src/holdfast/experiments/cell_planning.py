@@ -21,7 +21,7 @@ from holdfast.attacks.resource_names import PAPER, RESOURCES, ResourceNames
 from holdfast.attacks.resources import synonyms_at
 from holdfast.baselines.baseline_settings import BaselineSettings
 from holdfast.baselines.registry import BASELINES
-from holdfast.classifiers.defences import DEFENCES, all_options
+from holdfast.classifiers.defences import DEFENCES, Defence, all_options
 from holdfast.classifiers.finetune_settings import FinetuneSettings
 from holdfast.classifiers.splits import train_split_of
 from holdfast.data.tasks import task_named
@@ -35,6 +35,7 @@ from holdfast.experiments.input_hashes import OF_TASK, Identities, files_at, tas
 from holdfast.experiments.translations import POSITIVE_COLUMN
 from holdfast.model_lookup import resolve_model
 from holdfast.number_ranges import in_range
+from holdfast.objectives import Objective
 from holdfast.option_parsing import fitted
 from holdfast.precision import Precision, ResolvedPrecision, auto_here
 from holdfast.text_prompts import RolePromptOptions
@@ -212,11 +213,12 @@ class Planner:
             corpus = f"{OF_TASK}{task}/{split}" if split else corpus
         settings, where = self._training(spec, method, str(corpus), seed), {"corpus": str(corpus)}
         kind, options = objective_class(method), settings["options"]
+        settings |= self.identity.option_files(kind.FILE_OPTIONS, options)
         if (name := kind.SYNONYMS_OPTION) is not None and options.get(name) is not None:
             sources = synonyms_at(str(options[name]), self.setting.data)
             options[name] = [self.identity.file(path) for source in sources for path in files_at(source)]
             where[name] = ",".join(map(str, sources))
-        settings |= self.identity.option_files(kind.FILE_OPTIONS, options)
+        where |= self._same_synonyms(kind, options)
         inputs = {"start": start}
         if not isinstance(back_translated := spec.get("back_translated", False), bool):
             raise UserError(f"encoder: back_translated must be true or false, not {back_translated!r}")
@@ -225,6 +227,18 @@ class Planner:
             settings["positive_column"] = POSITIVE_COLUMN
         label = f"{method} from {start.label}" if "from" in spec else f"{method}, seed {seed}"
         return Cell("encoder", settings, inputs, where, label)
+
+    def _same_synonyms(self, kind: type[Objective] | type[Defence], options: dict[str, Any]) -> dict[str, str]:
+        """Give a training's own attack the synonyms of the table's attacks: add their hashes to its options.
+
+        Returns:
+            Their name by the option, for the execution; empty if the training needs none.
+        """
+        if (name := kind.candidates_option(options)) is None:
+            return {}
+        synonyms = self.setting.resources.synonyms
+        options[name] = self.identity.synonyms(synonyms) or synonyms
+        return {name: synonyms}
 
     def _translation(self, corpus: str, training: Mapping[str, Any]) -> Cell:
         """Plan the back-translation of the sentences that a training sees."""
@@ -327,20 +341,20 @@ class Planner:
             split = train_split_of(task_named(task), spec.get("train_split"), self.setting.data)
             inputs["texts"] = self._attack({"task": task, "split": split, **attacked}, victim, seed)
         given = _fitted(spec, "classifier")
-        settings = FinetuneSettings(model="", output=Path(), seed=seed, **given).completed()
+        settings = FinetuneSettings(model="", output=Path(), seed=seed, data=self.setting.data, **given).completed()
         record = {name: value for name, value in vars(settings).items() if name not in _NOT_CLASSIFIER}
         if record["test_examples"] is None:
             del record["test_examples"]  # keeps the keys from before this limit existed
-        defence = DEFENCES[settings.defence]
+        defence, options = DEFENCES[settings.defence], all_options(settings.defence, given.get("options", {}))
         record.update(
-            options=all_options(settings.defence, settings.options),
+            options=options,
             precision=self._precision(settings.precision),
             seed=seed,
             data=self.identity.trained_on(task),
-            **self.identity.option_files(defence.FILE_OPTIONS, settings.options),
+            **self.identity.option_files(defence.FILE_OPTIONS, options),
         )
-        where = {}
-        if defence.NEEDS_MASKED_LM and "masked_lm" not in settings.options:
+        where = self._same_synonyms(defence, options)
+        if defence.NEEDS_MASKED_LM and options.get("masked_lm") is None:
             # A trained encoder may have lost its masked-LM head, so every row uses the masked LM of the attacks.
             where["masked_lm"] = self.setting.resources.masked_lm
             record["masked_lm"] = self.identity.model(resolve_model(where["masked_lm"]))
@@ -399,11 +413,12 @@ class Planner:
         if not isinstance(texts, list) or not texts:
             raise UserError("an inspection needs texts")
         settings: dict[str, Any] = {"kind": kind, "texts": texts}
-        where = {}
+        where: dict[str, str] = {}
         if kind != "similarity":
             settings["seed"] = FIRST_SEED
         if kind == "hard-positives":
-            settings["options"] = method_options("adcl", None, spec.get("options", {}))
+            options = settings["options"] = method_options("adcl", None, spec.get("options", {}))
+            where |= self._same_synonyms(objective_class("adcl"), options)
             where["masked_lm"] = self.setting.resources.masked_lm
             settings["masked_lm"] = self.identity.model(resolve_model(where["masked_lm"]))
         return Cell("inspection", settings, {"encoder": encoder}, where, f"{kind} of {encoder.label}")

@@ -116,11 +116,21 @@ class Identities:
             if name in needed or name == "similarity"
         }
 
+    def synonyms(self, name: str) -> list[str] | None:
+        """Return the hashes of the files of synonyms; None for those that are checked at download.
+
+        Raises:
+            UserError: they are missing.
+        """
+        if name == "counterfitted":
+            return None
+        return [self.file(path) for path in files_at(synonyms_file(name, self._data))]
+
     def _resource_files(self, name: str, value: str) -> Any:
         """Return the hashes of a resource's files; None for a package, or for files that are checked at download."""
         try:
-            if name == "synonyms" and value != "counterfitted":
-                return [self.file(path) for path in files_at(synonyms_file(value, self._data))]
+            if name == "synonyms":
+                return self.synonyms(value)
             if name == "wordnet":
                 return [self.file(path) for path in files_at(wordnet_folder(value, self._data))]
         except UserError:

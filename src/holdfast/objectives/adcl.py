@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
+from holdfast.adversary.candidate_words import Source, candidate_words, synonyms_option, with_synonyms
 from holdfast.adversary.equal_texts import Duplicates
 from holdfast.adversary.geometry import Attacked, GeometryAttack
 from holdfast.adversary.gradient_encoder import GradientEncoder, recovered_texts, with_texts
 from holdfast.adversary.key_queue import KeyQueue
-from holdfast.adversary.masked_lm import Fillers, MaskedLM
+from holdfast.adversary.masked_lm import MaskedLM
 from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.backbone import Features
 from holdfast.encoder import Encoder
@@ -25,7 +27,7 @@ from holdfast.objectives.option_checks import check_positive, check_words
 
 Positives = Literal["geometry", "dropout", "given"]
 Roles = Literal["paper", "swapped"]
-ProjectionKind = Literal["mlp", "linear"]
+ProjectionKind = Literal["mlp", "centred", "linear"]
 
 
 class ADCL(Objective):
@@ -50,18 +52,26 @@ class ADCL(Objective):
         roles: "paper": x is the query and x' the key; "swapped": x' is the query, with gradient, and x the key.
         queue_size: Q, the number of keys; unfilled slots are ignored.
         momentum: m in [0, 1].
+        momentum_warm_up: start from a small momentum: update k uses min(m, (1 + k) / (10 + k)), for runs that are not
+            much longer than 1 / (1 − m) steps.
         temperature: τ.
         normalize: scale z to unit length: cosines instead of inner products.
-        projection: g: "mlp" for Linear(d, d), Sigmoid, Linear(d, c), Tanh; "linear" for Linear(d, c), Tanh.
+        projection: g: "mlp" for Linear(d, d), Sigmoid, Linear(d, c), Tanh; "centred" for the same, where the last bias
+            starts so that it takes away what Sigmoid adds to every sentence; "linear" for Linear(d, c), Tanh.
         projection_size: c.
         iterations: N, iterations of the attack (15 for IMDB in the paper).
         max_share: at most min(N, max_share · words) words are replaced; if this is below 1, there is no attack.
         candidates: T, maximum number of candidates to try for a word.
         min_similarity: ε, minimum cosine of the word vectors of candidate and original; −1 for no filter.
-        masked_lm: folder or hub name of the masked language model that proposes candidates; by default the trained
-            model with its original weights, which must have a masked-LM head.
-        word_vectors: file of word vectors for the filter (text, .npz), or of neighbour lists (.tsv, .tsv.gz, without
-            cosines, so min_similarity does not apply); by default the input embeddings of the masked LM.
+        source: "neighbours": the candidates are the synonyms of the word, and a word without any uses up no iteration;
+            "masked-lm": words that a masked language model proposes and that are near the original; "auto": as the
+            recipe ``geometry``, the synonyms if word_vectors holds lists, and the masked LM's words if it holds
+            vectors, or if there are no synonyms.
+        masked_lm: folder or hub name of the masked language model; by default the trained model with its original
+            weights, which must have a masked-LM head. Not used with synonyms.
+        word_vectors: file of synonyms: word vectors (text, .npz), or neighbour lists (.tsv, .tsv.gz, without cosines,
+            so min_similarity does not apply); "neighbours": the lists of the data folder. By default these lists, if
+            they are there; otherwise, and with source="masked-lm", the input embeddings of the masked LM.
         duplicates: "mask": keys of equal texts in the queue are not used as negatives; "keep": they are, as in the
             paper.
         as_released: reproduce the other differences of the authors' code; see ``PRESETS["as_released"]``.
@@ -79,11 +89,14 @@ class ADCL(Objective):
         "Defending Word Substitution-based Attacks. Findings of NAACL 2022."
     )
     PRESETS: ClassVar = {
-        "paper": {"duplicates": "keep"},  # else the defaults are the paper's wherever it gives a value
+        # Else the defaults are the paper's wherever it gives a value.
+        "paper": {"source": "masked-lm", "projection": "mlp", "momentum_warm_up": False, "duplicates": "keep"},
         "as_released": {
             "roles": "swapped",
             "queue_size": 65536,
             "projection": "linear",
+            "momentum_warm_up": False,
+            "source": "masked-lm",
             "candidates": 26,
             "min_similarity": -1.0,
             "duplicates": "keep",
@@ -102,34 +115,60 @@ class ADCL(Objective):
         roles: Roles = "paper",
         queue_size: int = 32768,
         momentum: float = 0.999,
+        momentum_warm_up: bool = True,
         temperature: float = 0.07,
         normalize: bool = False,
-        projection: ProjectionKind = "mlp",
+        projection: ProjectionKind = "centred",
         projection_size: int = 128,
         iterations: int = 10,
         max_share: float = 0.2,
         candidates: int = 25,
         min_similarity: float = 0.5,
+        source: Source = "auto",
         masked_lm: str | None = None,
         word_vectors: str | None = None,
         duplicates: Duplicates = "mask",
         as_released: bool = False,
     ) -> None:
         super().__init__(model, duplicates=duplicates)
-        check_words(positives=(positives, Positives), roles=(roles, Roles))
+        check_words(positives=(positives, Positives), roles=(roles, Roles), source=(source, Source))
         check_positive(temperature=temperature)
         self.positives, self.roles, self.as_released = positives, roles, as_released
         self.temperature, self.normalize = temperature, normalize
         self.head = Projection(self.encoder.dimension, projection_size, projection)
-        self.follower = MomentumEncoder(model, self.head, momentum=momentum)
+        self.follower = MomentumEncoder(model, self.head, momentum=momentum, warm_up=momentum_warm_up)
         columns = 2 if positives == "given" else 1
         self.queue = KeyQueue(queue_size, projection_size, columns=columns, random_start=as_released)
         self._pending: list[tuple[Tensor, Tensor]] = []
         self.attack: GeometryAttack | None = None
+        self._masked_lm: MaskedLM | None = None
         if positives == "geometry":
-            self._masked_lm = _masked_lm(self.encoder, masked_lm)
-            fillers = Fillers.filtered(self._masked_lm, word_vectors, min_similarity, limit=candidates)
-            self.attack = GeometryAttack(fillers, iterations, max_share, "sum-l1" if as_released else "mean-l2")
+            found = candidate_words(
+                source,
+                word_vectors,
+                lambda: _masked_lm(self.encoder, masked_lm),
+                minimum_cosine=min_similarity,
+                limit=candidates,
+            )
+            self._masked_lm = found.masked_lm
+            self.notices += [found.notice] if found.notice else []
+            self.attack = GeometryAttack(
+                found.proposer,
+                iterations,
+                max_share,
+                "sum-l1" if as_released else "mean-l2",
+                skip_freely=found.masked_lm is None,
+            )
+
+    @classmethod
+    def completed_options(cls, options: Mapping[str, Any], data: Path | None) -> dict[str, Any]:
+        """Return the options with the file of the attack's synonyms written out."""
+        return with_synonyms(options, data) if _attacks(options) else dict(options)
+
+    @classmethod
+    def candidates_option(cls, options: Mapping[str, Any]) -> str | None:
+        """Return the option of the synonyms, unless there is no attack, or its candidates are known."""
+        return synonyms_option(options) if _attacks(options) else None
 
     def check_columns(self, columns: int) -> None:
         """Check the number of columns: two with positives=given, otherwise one."""
@@ -156,6 +195,8 @@ class ADCL(Objective):
         if self.is_training_pass:
             self._pending.append((keys, texts))
         self.diagnostics["queue_filled"] = self.queue.share
+        with torch.no_grad():
+            self.diagnostics["vector_cosine"] = mean_cosine(self.head(h))
         # The keys are whole, like those in the queue: a shortened query learns to find the key of its whole vector.
         return self.at_each_dimension(lambda cut: {"contrastive": self.compute_loss(self.head(cut(h)), keys, counts)})
 
@@ -175,8 +216,8 @@ class ADCL(Objective):
         )
 
     def helper_models(self) -> Sequence[nn.Module]:
-        """Return the masked language model that proposes candidates."""
-        return () if self.attack is None else (self._masked_lm.model,)
+        """Return the masked language model that proposes candidates, if there is one."""
+        return () if self._masked_lm is None else (self._masked_lm.model,)
 
     def follow(self) -> None:
         """Make the momentum step, and enqueue the keys of the batches since the last one."""
@@ -225,7 +266,8 @@ class ADCL(Objective):
         def before_tanh(z: Tensor, slope: Tensor) -> Tensor:
             return slope * (1.0 - z.square())
 
-        self._masked_lm.to(encoder.model.device)
+        if self._masked_lm is not None:
+            self._masked_lm.to(encoder.model.device)
         model = GradientEncoder(encoder, self.head, loss, steer=before_tanh if self.as_released else None)
         with encoder.attack_mode():
             return self.attack.run(texts, model)
@@ -258,23 +300,42 @@ class ADCL(Objective):
 class Projection(nn.Module):
     """g: ``Linear(d, d)``, ``Sigmoid``, ``Linear(d, c)``, ``Tanh``, in fp32; dropped after training (§3.2, app. F).
 
+    Sigmoid gives all sentences nearly the same vector, of halves, so that at the start all z are nearly parallel. The
+    kind "centred" has the same layers, and starts with a last bias that subtracts this vector's image: z is 0 at h = 0.
+
     Args:
         dimension: d.
         size: c.
-        kind: "mlp", or "linear" without the first two layers.
+        kind: "mlp", "centred", or "linear" without the first two layers.
     """
 
     def __init__(self, dimension: int, size: int, kind: ProjectionKind = "mlp") -> None:
         super().__init__()
         check_words(projection=(kind, ProjectionKind))
-        hidden = [nn.Linear(dimension, dimension), nn.Sigmoid()] if kind == "mlp" else []
-        self.layers = nn.Sequential(*hidden, nn.Linear(dimension, size), nn.Tanh())
+        hidden = [] if kind == "linear" else [nn.Linear(dimension, dimension), nn.Sigmoid()]
+        last = nn.Linear(dimension, size)
+        self.layers = nn.Sequential(*hidden, last, nn.Tanh())
+        if kind == "centred":
+            with torch.no_grad():
+                constant = self.layers[:2](torch.zeros(dimension))
+                last.bias.copy_(-last.weight @ constant)
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Project (rows, d) → (rows, c), with values in (−1, 1)."""
         with full_precision(vectors):
             projected: Tensor = self.layers(vectors if vectors.dtype == torch.float64 else vectors.float())
             return projected
+
+
+def _attacks(options: Mapping[str, Any]) -> bool:
+    return bool(options.get("positives", "geometry") == "geometry")
+
+
+def mean_cosine(vectors: Tensor) -> Tensor:
+    """Return the mean cosine of the pairs of different rows of (n, c), a scalar; 0 for one row."""
+    unit = nn.functional.normalize(vectors.float(), dim=-1)
+    count = len(unit)
+    return (unit.sum(dim=0).square().sum() - count) / max(count * (count - 1), 1)
 
 
 def _masked_lm(encoder: Encoder, name: str | None) -> MaskedLM:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -43,6 +44,7 @@ class Objective(nn.Module, ABC):
 
     Attributes:
         diagnostics: scalars of the last forward pass that are logged and not optimised.
+        notices: lines for the user at the begin of a run.
         followed_by_trainer: True if a trainer calls :meth:`follow`.
         length_groups: groups by length into which the encoder splits a batch; None: the encoder's default.
         mini_batch_size: rows per pass of an encoder at most, see `use_mini_batches`; None: all.
@@ -90,6 +92,7 @@ class Objective(nn.Module, ABC):
         self.model = model
         self.duplicates = duplicates
         self.diagnostics: dict[str, Tensor] = {}
+        self.notices: list[str] = []
         self.followed_by_trainer = False
         self.length_groups: int | None = None
         self.mini_batch_size: int | None = None
@@ -166,6 +169,23 @@ class Objective(nn.Module, ABC):
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Return the named terms of the loss for one batch. ``labels`` (B, d) are a teacher's vectors, for
         methods that accept `use_labels`; others ignore labels."""
+
+    @classmethod
+    def completed_options(cls, options: Mapping[str, Any], data: Path | None) -> dict[str, Any]:  # noqa: ARG003
+        """Return the options with what they leave to the data folder written out, for the record of a run.
+
+        Raises:
+            UserError: something that the options name is not there.
+        """
+        return dict(options)
+
+    @classmethod
+    def candidates_option(cls, options: Mapping[str, Any]) -> str | None:  # noqa: ARG003
+        """Return the option that would name the synonyms of a training's own attack; None: it needs none, or has some.
+
+        Tables of experiments give it the synonyms of their attacks.
+        """
+        return None
 
     def check_columns(self, columns: int) -> None:
         """Check the number of data columns: sentences, or sentences and their positives.

@@ -38,6 +38,7 @@ DIAGNOSTICS = frozenset(
         *("delta_norm", "gradient_share", "negatives_gradient_norm", "positive_similarity", "negatives_similarity"),
         *("positive_product", "negative_product", "queue_filled", "weakened_tokens", "weakened_features"),
         *("unattacked", "unchanged", "attacked", "replaced_words", "attack_seconds"),
+        *("attack_success", "adversarial_loss", "vector_cosine"),
         *(DUPLICATES, IN_QUEUE),
         *("tokens", "tokens_per_second", "elapsed"),
     )

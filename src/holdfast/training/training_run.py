@@ -90,6 +90,7 @@ def plan(config: TrainConfig, *, console: Console | None = None) -> dict[str, An
     """
     objective_type = objective_class(config.method)
     options = method_options(config.method, config.preset, config.options)
+    options = objective_type.completed_options(options, config.data)
     config = config.completed(objective_type)
     memory_of(config.plan_memory or DEFAULT_MEMORY)  # an error before the model is loaded
     if (lora := config.adapters) is not None:
@@ -116,6 +117,7 @@ def plan(config: TrainConfig, *, console: Console | None = None) -> dict[str, An
 def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | None) -> dict[str, Any]:
     objective_type = objective_class(config.method)
     options = method_options(config.method, config.preset, config.options)
+    options = objective_type.completed_options(options, config.data)
     config = config.completed(objective_type)
     if config.matryoshka is not None:
         parse_dimensions(config.matryoshka)  # an error before the model is loaded
@@ -236,7 +238,7 @@ def _run(
     encoder = Encoder(model)
     refuse_single_text(corpus, encoder)
     if is_first_process():
-        run.print(_duplicates_line(config, corpus, encoder, record["options"]))
+        run.print(_duplicates_line(config, corpus, encoder, record["options"]), *objective.notices)
     freeze_unused(encoder, encoder.tokenise(corpus.dataset[:2]["sentence"]))
     best = KeepBest(config.output, metric) if evaluator else None
     trainer = HoldfastTrainer(

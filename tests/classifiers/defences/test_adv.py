@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from defence_checks import trained_on
+from rich.console import Console
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -54,7 +56,7 @@ def begun(model: Any, tokenizer: Any) -> Callable[..., Any]:
     """``begun(texts, **options)``: a defence that knows its texts; all words of the vocabulary are candidates."""
 
     def make(texts: Sequence[Text], **options: Any) -> Any:
-        defence = make_defence("adv", {"min_similarity": -1.0, **options})
+        defence = make_defence("adv", {"source": "masked-lm", "min_similarity": -1.0, **options})
         defence.begin(Training(model, tokenizer, texts, 64, 4.0))
         return defence
 
@@ -143,7 +145,7 @@ def test_scores_are_attacked_too(tiny: Path, tokenizer: Any) -> None:
     torch.manual_seed(0)
     model = AutoModelForSequenceClassification.from_pretrained(tiny, num_labels=1)
     torch.nn.init.normal_(model.classifier.weight, std=1.0)
-    defence = make_defence("adv", {"min_similarity": -1.0})
+    defence = make_defence("adv", {"source": "masked-lm", "min_similarity": -1.0})
     defence.begin(Training(model, tokenizer, SINGLE, 64, 4.0))
     gold = logits_of(model, tokenizer, SINGLE)[:, 0] + 0.3
     changed = defence.adversaries(model, SINGLE, gold)
@@ -241,7 +243,7 @@ def test_a_training_too_short_to_be_attacked_is_refused(model: Any, tokenizer: A
 def test_the_masked_lm_is_the_model_it_starts_from_or_the_named_one(
     model: Any, tokenizer: Any, tiny: Path, tmp_path: Path
 ) -> None:
-    defence = make_defence("adv", {})
+    defence = make_defence("adv", {"source": "masked-lm"})
     defence.begin(Training(model, tokenizer, SINGLE, 64, 4.0))
     assert str(tiny) in defence.attack.proposer.source
     assert defence.attack.proposer.limit == 50
@@ -249,27 +251,78 @@ def test_the_masked_lm_is_the_model_it_starts_from_or_the_named_one(
     model.bert.save_pretrained(tmp_path / "headless")
     tokenizer.save_pretrained(tmp_path / "headless")
     with pytest.raises(UserError, match=r"no masked-LM head .*masked_lm="):
-        make_defence("adv", {"masked_lm": str(tmp_path / "headless")}).begin(
+        make_defence("adv", {"source": "masked-lm", "masked_lm": str(tmp_path / "headless")}).begin(
             Training(model, tokenizer, SINGLE, 64, 4.0)
         )
 
 
+@pytest.mark.parametrize("source", ["masked-lm", "auto"])
 def test_neighbour_lists_can_take_the_place_of_cosines(
-    model: Any, tokenizer: Any, tmp_path: Path, begun: Callable[..., Any]
+    model: Any, tokenizer: Any, tmp_path: Path, begun: Callable[..., Any], source: str
 ) -> None:
     words = ("man", "woman", "child", "dog", "cat", "house", "park", "bed", "runs", "sings", "sleeps")
     lists = "".join(f"{word}\tcat dog\n" for word in words)
     (tmp_path / "near.tsv").write_text(f"word\tneighbors\n{lists}")
     labels = logits_of(model, tokenizer, SINGLE).argmax(dim=1)
-    changed = begun(SINGLE, word_vectors=str(tmp_path / "near.tsv")).adversaries(model, SINGLE, labels)
+    defence = begun(SINGLE, word_vectors=str(tmp_path / "near.tsv"), source=source, masked_lm=None)
+    assert defence.attack.skip_freely == (source == "auto")
+    changed = defence.adversaries(model, SINGLE, labels)
     assert changed
     for row, (text,) in changed.items():
         new = set(Words.of(text).words) - set(Words.of(SINGLE[row][0]).words)
         assert new <= {"cat", "dog"}
 
 
+def test_success_and_loss_under_attack_are_logged(model: Any, tokenizer: Any, begun: Callable[..., Any]) -> None:
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    labels = logits_of(model, tokenizer, SINGLE).argmax(dim=1)
+    defence = begun(SINGLE, max_share=1.0)
+    changed = defence.adversaries(model, SINGLE, labels)
+    rows = list(changed)
+    logits = logits_of(model, tokenizer, list(changed.values()))
+    deceived = int((logits.argmax(dim=1) != labels[rows]).sum())
+    assert 0 < deceived < len(SINGLE)
+    assert defence.diagnostics["attack_success"] == pytest.approx(deceived / len(SINGLE))
+    batch = batch_of(tokenizer, SINGLE, labels, range(len(SINGLE)))
+    trained_on(defence, model, batch, LATER)
+    expected = F.cross_entropy(logits, labels[rows]).item()
+    assert defence.diagnostics["adversarial_loss"].item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_equal_candidates_are_encoded_once(model: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    model.eval()
+    batch = LabelledBatch(model, tokenizer, [*SINGLE[:2], SINGLE[0]], torch.tensor([0, 1, 0]), 64)
+    texts, rows = ["a cat", "the dog", "a cat"], [0, 1, 2]
+    whole = batch._classifier.vectors([(text,) for text in texts])[0]
+    sizes: list[int] = []
+    vectors = batch._classifier.vectors
+    monkeypatch.setattr(batch._classifier, "vectors", lambda asked: sizes.append(len(asked)) or vectors(asked))
+    torch.testing.assert_close(batch.vectors(texts, rows), whole, rtol=1e-5, atol=1e-6)
+    assert sizes == [2]
+
+
+def test_a_run_finds_the_synonyms_of_its_data_or_says_that_there_are_none(
+    settings: Callable[..., FinetuneSettings], data: Path, tmp_path: Path
+) -> None:
+    short: dict[str, Any] = {"defence": "adv", "epochs": None, "max_steps": 3}
+    said = io.StringIO()
+    console = Console(file=said, width=300)
+    options = {"clean_epochs": 0, "min_similarity": -1.0}
+    finetune(settings(**short, options=options, output=tmp_path / "weak"), console=console)
+    assert "candidates of the training attack: the masked LM's words" in said.getvalue()
+    said.truncate(0)
+    (data / "synonyms").mkdir()
+    lists = data / "synonyms" / "counterfitted_neighbors.tsv"
+    lists.write_text("word\tneighbors\ndog\tcat\ncat\tdog\n")
+    result = finetune(settings(**short, options={"clean_epochs": 0}, output=tmp_path / "strong"), console=console)
+    assert result["protocol"]["defence_options"]["word_vectors"] == str(lists)
+    assert "candidates of the training attack" not in said.getvalue()
+
+
 def test_the_clean_epoch_is_never_the_one_that_is_kept(settings: Callable[..., FinetuneSettings]) -> None:
-    options = {"min_similarity": -1.0}
+    options = {"source": "masked-lm", "min_similarity": -1.0}
     result = finetune(settings(defence="adv", options=options, epochs=3.0, max_steps=None, learning_rate=1e-12))
     in_epoch, rest = divmod(result["selected"]["steps"], 3)
     assert rest == 0

@@ -6,6 +6,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -77,6 +78,7 @@ class Defence(ABC):
 
     Attributes:
         diagnostics: scalars of the last step, logged with the loss.
+        notices: lines for the user, after :meth:`begin`.
     """
 
     IDEA: ClassVar[str]
@@ -96,6 +98,24 @@ class Defence(ABC):
 
     def __init__(self) -> None:
         self.diagnostics: dict[str, Tensor] = {}
+        self.notices: list[str] = []
+
+    @classmethod
+    def completed_options(cls, options: Mapping[str, Any], data: Path | None) -> dict[str, Any]:  # noqa: ARG003
+        """Return the options with what they leave to the data folder written out, for the record of a run.
+
+        Raises:
+            UserError: something that the options name is not there.
+        """
+        return dict(options)
+
+    @classmethod
+    def candidates_option(cls, options: Mapping[str, Any]) -> str | None:  # noqa: ARG003
+        """Return the option that would name the synonyms of a training's own attack; None: it needs none, or has some.
+
+        Tables of experiments give it the synonyms of their attacks.
+        """
+        return None
 
     def begin(self, training: Training) -> None:  # noqa: B027  # most defences need nothing
         """Prepare for a training before its first step, or before it is resumed.

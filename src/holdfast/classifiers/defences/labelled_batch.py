@@ -45,8 +45,10 @@ class LabelledBatch:
         return self._classifier.gradients(encoded, features, every, attacked, lambda logits: task_loss(logits, labels))
 
     def vectors(self, texts: Sequence[str], rows: Sequence[int]) -> Tensor:
-        """Return z of n texts, computed in batches of similar length."""
-        return self._classifier.vectors(self._inputs(texts, rows))[0]
+        """Return z of n texts, computed in batches of similar length; equal inputs are encoded once."""
+        distinct: dict[Text, int] = {}
+        places = [distinct.setdefault(text, len(distinct)) for text in self._inputs(texts, rows)]
+        return self._classifier.vectors(list(distinct))[0][places]
 
     def loss(self, z: Tensor, rows: Sequence[int]) -> Tensor:
         """Return the task's mean loss of n vectors."""
