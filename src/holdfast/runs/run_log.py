@@ -39,6 +39,7 @@ DIAGNOSTICS = frozenset(
         *("positive_product", "negative_product", "queue_filled", "weakened_tokens", "weakened_features"),
         *("unattacked", "unchanged", "attacked", "replaced_words", "attack_seconds"),
         *(DUPLICATES, IN_QUEUE),
+        "projected",
         *("tokens", "tokens_per_second", "elapsed"),
     )
 )
