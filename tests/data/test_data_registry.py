@@ -316,13 +316,15 @@ def test_list(tmp_path: Path) -> None:
     rows = {row.name: row for row in list_data()}
     assert rows["sts13"].where == "hf:mteb/sts13-sts"
     assert rows["sts13"].rows == 1500
-    assert rows["mpqa"].where == MISSING
+    assert rows["mpqa"].where == "hf:princeton-nlp/datasets-for-simcse"
+    assert rows["textfooler/mr"].where == MISSING
     assert rows["wiki"].where == "hf:princeton-nlp/datasets-for-simcse"
     table(tmp_path, "sts12/test.tsv", HEADER + "a\tb\t1\tx\n")
     table(tmp_path, "unlabelled/wiki_dev.tsv", "sentence\na\n")
     rows = {row.name: row for row in list_data(tmp_path)}
     assert (rows["sts12"].splits, rows["sts12"].where) == (("test",), str(tmp_path / "sts12"))
-    assert rows["sts13"].where == MISSING
+    assert rows["sts13"].where == "hf:mteb/sts13-sts"
+    assert rows["textfooler/mr"].where == MISSING
     assert rows["wiki-dev"].where.startswith(str(tmp_path))
 
 

@@ -112,11 +112,10 @@ def prepare(tables: Sequence[ReproduceSettings]) -> list[Prepared]:
         partners = _partners(definition, settings)
         checks = checks or CellChecks(setting, identity)
         changes = _Changes(scale.changes)
-        entries = _entries(definition, Planner(setting, identity), settings, changes)
+        entries = planned_entries(definition, Planner(setting, identity), settings, changes)
         store = Store(settings.output / "cells")
-        cells = _cells(entries)
-        left = store.left(cells)
-        reasons = {} if settings.so_far else checks.unmakeable(cell for cell in cells if cell.key in left)
+        unfinished = (cell for cell in _cells(entries) if not _is_finished(store, cell))
+        reasons = {} if settings.so_far else checks.unmakeable(unfinished)
         found.append(
             Prepared(
                 *(settings, definition, setting, entries, partners, store, reasons),
@@ -165,11 +164,21 @@ def _read(settings: ReproduceSettings) -> tuple[Definition, Scale, Setting]:
     return definition, scale, setting
 
 
+def _is_finished(store: Store, cell: Cell) -> bool:
+    """Return True if a cell is finished, without the reading of its product that `Store.left` makes."""
+    try:
+        return store.finished(cell)
+    except UserError:  # damaged, so that it is made again, or the run ends with this error
+        return False
+
+
 def _cells(entries: Sequence[Entry]) -> list[Cell]:
     return in_order(cell for entry in entries for cell in entry.cells if isinstance(cell, Cell))
 
 
-def _entries(definition: Definition, planner: Planner, settings: ReproduceSettings, changes: _Changes) -> list[Entry]:
+def planned_entries(
+    definition: Definition, planner: Planner, settings: ReproduceSettings, changes: _Changes | None = None
+) -> list[Entry]:
     """Plan every value of the table for every seed."""
     entries = []
     for row in _rows(definition, settings):
@@ -177,7 +186,8 @@ def _entries(definition: Definition, planner: Planner, settings: ReproduceSettin
             own = definition.cell(row, column)
             measure, digits = own.pop("measure", ""), own.pop("digits", definition.digits)
             pipeline = merged(_scale_settings(planner.setting.scale, own), own)
-            changes.compare(row.name, pipeline)
+            if changes is not None:
+                changes.compare(row.name, pipeline)
             cells: list[Cell | str] = []
             for seed in range(FIRST_SEED, FIRST_SEED + settings.seeds):
                 try:
