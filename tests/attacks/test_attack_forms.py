@@ -11,8 +11,9 @@ from small_attacks import mistake
 from test_attack_functions import ON_SERVICE
 from test_attack_functions import service as service
 
-from holdfast.attacks.encoder_targets import DriftTarget, RetrievalTarget
+from holdfast.attacks.encoder_targets import DriftTarget
 from holdfast.attacks.examples import Example
+from holdfast.attacks.retrieval_target import RetrievalTarget
 from holdfast.cli import main
 from holdfast.encoding import normalised
 from holdfast.forms import parse_form

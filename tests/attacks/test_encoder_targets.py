@@ -12,18 +12,14 @@ import pytest
 import torch
 from small_attacks import TEXTS, sentence
 
-from holdfast.attacks import RECIPES, Geometry, Typos, encoder_targets
+from holdfast.attacks import RECIPES, Geometry, Typos, encoder_targets, retrieval_target
 from holdfast.attacks.classifier import load_classifier
-from holdfast.attacks.encoder_targets import (
-    DriftTarget,
-    EncoderTarget,
-    RetrievalTarget,
-    ScoredPairTarget,
-    halfway,
-)
+from holdfast.attacks.encoder_targets import DriftTarget, EncoderTarget, halfway
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Example, Verdict
 from holdfast.attacks.metrics import correlations
+from holdfast.attacks.retrieval_target import RetrievalTarget
+from holdfast.attacks.scored_pair_target import ScoredPairTarget
 from holdfast.attacks.targets import ClassifierTarget
 from holdfast.edits.words import Words
 from holdfast.encoding import normalised
@@ -240,7 +236,7 @@ def test_neighbours_are_the_same_however_many_are_compared_at_once(
     rounded = np.round(asked @ normalised(vectors.astype("f4")).astype("f4").astype(float).T, 5)
     assert len(np.unique(rounded[0])) < 150
     for at_once in (1, 1000, 1 << 23):
-        monkeypatch.setattr(encoder_targets, "_COSINES_AT_ONCE", at_once)
+        monkeypatch.setattr(retrieval_target, "_COSINES_AT_ONCE", at_once)
         target = RetrievalTarget(encoder, source="e", corpus=corpus, k=5)
         for row, found in zip(rounded, target.read(asked), strict=True):
             order = np.argsort(-row, kind="stable")[:11]

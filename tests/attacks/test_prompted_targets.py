@@ -13,9 +13,11 @@ from sentence_transformers import SentenceTransformer
 from holdfast.attacks.attack_inputs import cut_texts
 from holdfast.attacks.attack_run import attack
 from holdfast.attacks.attack_settings import AttackSettings
-from holdfast.attacks.encoder_targets import DriftTarget, RetrievalTarget, ScoredPairTarget, fitted_scale
+from holdfast.attacks.encoder_targets import DriftTarget
 from holdfast.attacks.examples import Example
 from holdfast.attacks.resource_names import LIGHT
+from holdfast.attacks.retrieval_target import RetrievalTarget
+from holdfast.attacks.scored_pair_target import ScoredPairTarget, fitted_scale
 from holdfast.edits.words import Words
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer

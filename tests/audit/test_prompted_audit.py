@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from audited import by_task, run
 
-from holdfast.audit.audit_run import matches
+from holdfast.audit.audit_inputs import matches
 from holdfast.audit.audit_settings import AuditSettings
 from holdfast.errors import UserError
 

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from holdfast.results import SCHEMA, write_result
+from holdfast.result_layout import SCHEMA
+from holdfast.results import write_result
 
 WILD = "<script>hit()</script>\"><img src=x onerror=hit()></script>'{{7*7}}\u202e\u2028שלום]]>"
 """What would run, were it markup, a template or a script."""

@@ -8,7 +8,7 @@ from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from holdfast.attacks.attack_settings import AttackSettings
-    from holdfast.attacks.encoder_targets import DriftTarget, RetrievalTarget, ScoredPairTarget
+    from holdfast.attacks.encoder_targets import DriftTarget
     from holdfast.attacks.engine import Engine
     from holdfast.attacks.examples import Attempt, Example
     from holdfast.attacks.metrics import summarise
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from holdfast.attacks.recipes.typos import Typos
     from holdfast.attacks.resource_names import LIGHT, PAPER, ResourceNames
     from holdfast.attacks.resources import Resources
+    from holdfast.attacks.retrieval_target import RetrievalTarget
+    from holdfast.attacks.scored_pair_target import ScoredPairTarget
     from holdfast.attacks.targets import CallableTarget, ClassifierTarget
 
 __all__ = [

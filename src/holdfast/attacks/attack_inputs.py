@@ -9,16 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.attacks.attack_settings import AttackSettings, Goal
-from holdfast.attacks.encoder_targets import (
-    SCALE,
-    DriftTarget,
-    EncoderTarget,
-    RetrievalTarget,
-    ScoredPairTarget,
-    fitted_scale,
-    halfway,
-)
+from holdfast.attacks.encoder_targets import DriftTarget, EncoderTarget, halfway
 from holdfast.attacks.examples import Example
+from holdfast.attacks.retrieval_target import RetrievalTarget
+from holdfast.attacks.scored_pair_target import SCALE, ScoredPairTarget, fitted_scale
 from holdfast.attacks.search_corpus import Searched, read_searched
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget, Target
 from holdfast.backends.backend_options import Backend

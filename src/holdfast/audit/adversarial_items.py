@@ -11,12 +11,14 @@ from dataclasses import replace
 
 from holdfast.attacks.attack_progress import AttackProgress
 from holdfast.attacks.attack_settings import SIDE_BY_SIDE
-from holdfast.attacks.encoder_targets import DriftTarget, EncoderTarget, RetrievalTarget, ScoredPairTarget, fitted_scale
+from holdfast.attacks.encoder_targets import DriftTarget, EncoderTarget
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt, Example
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
 from holdfast.attacks.recipes import Recipe
 from holdfast.attacks.recipes.typos import Typos
+from holdfast.attacks.retrieval_target import RetrievalTarget
+from holdfast.attacks.scored_pair_target import ScoredPairTarget, fitted_scale
 from holdfast.attacks.work_estimate import queries_of
 from holdfast.audit.audit_context import AuditContext
 from holdfast.audit.audited_texts import local_sts, sts_missing, truncate_words

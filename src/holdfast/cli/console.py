@@ -119,7 +119,8 @@ def setting(value: Any) -> str:
 
 def print_json(value: Any) -> None:
     """Print the JSON document of a command; a result is printed as in its file."""
-    from holdfast.results import SCHEMA, to_json
+    from holdfast.result_layout import SCHEMA
+    from holdfast.results import to_json
 
     is_result = isinstance(value, dict) and value.get("schema") == SCHEMA
     text = to_json(value) if is_result else json.dumps(value, indent=2, ensure_ascii=False)

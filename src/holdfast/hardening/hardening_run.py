@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.audit import AuditSettings, audit
-from holdfast.audit.audit_run import matches, prepare_inputs
+from holdfast.audit.audit_inputs import matches, prepare_inputs
 from holdfast.errors import EndsRun, UserError
 from holdfast.evaluation.pairing.audited import is_paired
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, Side

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.results import is_number
+from holdfast.result_layout import is_number
 
 RUN_FILE = "run.json"
 """The record of a run, in the same folder as its log."""
