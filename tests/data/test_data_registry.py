@@ -219,6 +219,8 @@ def test_a_split_is_the_hubs_split_of_that_name() -> None:
     for task in TASKS:
         named = [(split.name, split.hub) for split in task.splits if split.hub is not None and not split.parts]
         for name, hub in named:
+            if hub.archive is not None:  # SentEval's folder has a file for each split
+                continue
             kind = name.partition("_")[0]
             if kind not in theirs:
                 assert name == "all", (task.name, name)

@@ -42,11 +42,11 @@ def test_a_plan_counts_what_is_left_and_takes_its_time_from_what_is_finished(
     # Of encoders none is finished, so that nothing is known of them.
     classifier, encoder = Planned("classifier", "sst2, none", 2, 1, 30.0), Planned("encoder", "simcse", 1, 0, None)
     assert plan([settings()]).sorts == [classifier, Planned("attack", "typos, sst2", 2, 1, 8.0), encoder]
-    # Half as many examples take half the time, and an attack by synonyms as long as one by typing errors.
+    # Half as many examples take half the time, and an attack by other characters as long as one by typing errors.
     fewer = settings(TABLE.replace("examples: 4", "examples: 2"))
     assert plan([fewer]).sorts == [classifier, Planned("attack", "typos, sst2", 2, 0, 4.0 + 4.0), encoder]
-    other = settings(TABLE.replace("recipe: typos", "recipe: pwws"))
-    assert plan([other]).sorts == [classifier, Planned("attack", "pwws, sst2", 2, 0, 8.0 + 8.0), encoder]
+    other = settings(TABLE.replace("recipe: typos", "recipe: evasion"))
+    assert plan([other]).sorts == [classifier, Planned("attack", "evasion, sst2", 2, 0, 8.0 + 8.0), encoder]
     assert plan([settings(only=["NP"])]).sorts[0] == Planned("classifier", "sst2, none", 1, 1, 0.0)
     store = Store(settings().output / "cells")
     classifiers, encoders = ([c for c in cells_of(settings()) if c.kind == kind] for kind in ("classifier", "encoder"))

@@ -230,7 +230,8 @@ class _Changes:
 
     def overruled(self) -> dict[str, list[str]]:
         """Return for each change that is overruled, as STAGE.NAME, the names of the rows that overrule it."""
-        return {f"{stage}.{name}": list(rows) for (stage, name), rows in self._overruled.items()}
+        rows = {change: self._overruled[change] for change in self._all if change in self._overruled}
+        return {f"{stage}.{name}": list(names) for (stage, name), names in rows.items()}
 
 
 def _settings_in(pipeline: Pipeline, stage: str) -> Mapping[str, Any] | None:
