@@ -108,6 +108,16 @@ def test_only_what_can_be_made_is_planned(settings: Settings) -> None:
     assert without.refused is not None
 
 
+def test_a_reason_of_several_tables_is_told_once(settings: Settings, tmp_path: Path) -> None:
+    one = settings(STS)
+    (tmp_path / "other.yaml").write_text(NOTHING.replace("title: Small", "title: Other"))
+    both = plan([one, settings(STS, table=str(tmp_path / "other.yaml"))])
+    (line,) = both.notes()
+    assert line.startswith("cannot be made (4 values of small, other): stsb test: ")
+    assert both.refused is not None
+    assert both.refused.startswith("1 of 2 tables (other): no value could be made: stsb test: ")
+
+
 def test_a_missing_resource_is_found_once_and_loaded_by_no_cell(settings: Settings, made: list[str]) -> None:
     table = TABLE.replace("attack: &typos {recipe: typos", "attack: &typos {recipe: pwws")
     result = reproduce(settings(table))

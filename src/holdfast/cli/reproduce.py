@@ -121,10 +121,8 @@ def _print_plan(tables: list[ReproduceSettings], call: Call) -> None:
         rest = f"; and {unknown} cells of kinds without a finished cell in this --output" if unknown else ""
         out.print(f"about {duration(known)}, estimated from finished cells, one at a time{rest}", highlight=False)
         _print_memory(planned, tables[0].plan_memory)
-        for each in planned.tables:
-            of = f"{each.definition.name}: " if len(planned.tables) > 1 else ""
-            for line in (*each.overruled_lines(), *each.reason_lines()):
-                out.print(f"{of}{line}", markup=False, highlight=False)
+        for line in planned.notes():
+            out.print(line, markup=False, highlight=False)
     if planned.refused is not None:
         raise UserError(planned.refused)
 

@@ -53,6 +53,21 @@ class Plan:
     refused: str | None
     memory: Sequence[CellMemory] = ()
 
+    def notes(self) -> list[str]:
+        """Return lines about overruled changes, and about what cannot be made: each reason once, for all tables."""
+        if len(self.tables) == 1:
+            return [*self.tables[0].overruled_lines(), *self.tables[0].reason_lines()]
+        lines = [f"{each.definition.name}: {line}" for each in self.tables for line in each.overruled_lines()]
+        found: dict[str, dict[str, int]] = {}
+        for each in self.tables:
+            for reason, values in each.not_made().items():
+                found.setdefault(reason, {})[each.definition.name] = len(values)
+        for reason, tables in found.items():
+            names = list(tables)
+            some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            lines.append(f"cannot be made ({sum(tables.values()):,} values of {some}): {reason}")
+        return lines
+
 
 def plan(tables: Sequence[ReproduceSettings], *, console: Console | None = None) -> Plan:
     """Plan the cells that several tables with one output need together, by sort, inputs first. Nothing is made.
