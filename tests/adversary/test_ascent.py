@@ -97,3 +97,28 @@ def test_gradient_leaves_no_trace_on_parameters() -> None:
     torch.testing.assert_close(gradient, 2 * START)
     assert weight.grad is None
     assert not value.requires_grad
+
+
+@pytest.mark.parametrize("norm", ["1", "2", "inf"])
+@pytest.mark.parametrize("trajectory", ["mixed", "separate"])
+def test_the_share_that_projections_move_tells_whether_the_ball_binds(norm: Any, trajectory: Any) -> None:
+    free: list[torch.Tensor] = []
+    ascent(norm=norm, trajectory=trajectory, radius=10.0).run(START, MASK, slope, projected=free)
+    assert len(free) == 10, "one entry for each of two parts in five steps"
+    assert torch.stack(free).eq(0).all()
+    bound: list[torch.Tensor] = []
+    ascent(norm=norm, trajectory=trajectory, radius=0.01).run(START, MASK, slope, projected=bound)
+    shares = torch.stack(bound)
+    assert shares.max() == 1.0, "padding does not count"
+    assert (shares >= 0).all()
+    assert (shares <= 1).all()
+
+
+def test_one_coordinate_that_is_moved_is_counted() -> None:
+    one = ascent(pgd_steps=0, fgsm_steps=1, mix=0.0, fgsm_size=0.05, radius=0.1)
+    start = torch.zeros_like(START)
+    start[0, 0, 0] = 0.09
+    found: list[torch.Tensor] = []
+    one.run(start, MASK, lambda delta: torch.ones_like(delta), projected=found)
+    (share,) = found
+    assert share.item() == pytest.approx(1 / (6 * 3))  # six real tokens of three coordinates

@@ -168,5 +168,5 @@ def test_columns_the_other_way_round(reachable: None, tmp_path: Path, monkeypatc
 
 
 def test_not_on_the_hub() -> None:
-    with pytest.raises(UserError, match=r"sickr test is not on the hub .* give --data or set HOLDFAST_DATA"):
-        load_pairs("sickr", "test")
+    with pytest.raises(UserError, match=r"textfooler/mr all is not on the hub .* give --data or set HOLDFAST_DATA"):
+        load_labelled("textfooler/mr", "all")

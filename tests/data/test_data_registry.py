@@ -219,6 +219,8 @@ def test_a_split_is_the_hubs_split_of_that_name() -> None:
     for task in TASKS:
         named = [(split.name, split.hub) for split in task.splits if split.hub is not None and not split.parts]
         for name, hub in named:
+            if hub.archive is not None:  # SentEval's folder has a file for each split
+                continue
             kind = name.partition("_")[0]
             if kind not in theirs:
                 assert name == "all", (task.name, name)
@@ -316,13 +318,15 @@ def test_list(tmp_path: Path) -> None:
     rows = {row.name: row for row in list_data()}
     assert rows["sts13"].where == "hf:mteb/sts13-sts"
     assert rows["sts13"].rows == 1500
-    assert rows["mpqa"].where == MISSING
+    assert rows["mpqa"].where == "hf:princeton-nlp/datasets-for-simcse"
+    assert rows["textfooler/mr"].where == MISSING
     assert rows["wiki"].where == "hf:princeton-nlp/datasets-for-simcse"
     table(tmp_path, "sts12/test.tsv", HEADER + "a\tb\t1\tx\n")
     table(tmp_path, "unlabelled/wiki_dev.tsv", "sentence\na\n")
     rows = {row.name: row for row in list_data(tmp_path)}
     assert (rows["sts12"].splits, rows["sts12"].where) == (("test",), str(tmp_path / "sts12"))
-    assert rows["sts13"].where == MISSING
+    assert rows["sts13"].where == "hf:mteb/sts13-sts"
+    assert rows["textfooler/mr"].where == MISSING
     assert rows["wiki-dev"].where.startswith(str(tmp_path))
 
 

@@ -15,8 +15,9 @@ from holdfast.experiments import cell_execution
 from holdfast.experiments.cells import CELL_FILE, Store
 from holdfast.experiments.durations import time_left
 from holdfast.experiments.plan import Planned, plan
+from holdfast.experiments.preparation import cells_of
 from holdfast.experiments.reproduce_settings import ReproduceSettings
-from holdfast.experiments.reproduction import cells_of, reproduce
+from holdfast.experiments.reproduction import reproduce
 
 Settings = Callable[..., ReproduceSettings]
 
@@ -26,7 +27,7 @@ def test_a_plan_counts_what_is_left_and_takes_its_time_from_what_is_finished(
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(cell_execution, "do", lambda *_: pytest.fail("a plan makes nothing"))
-        assert plan([settings(), settings()]) == [
+        assert plan([settings(), settings()]).sorts == [
             Planned("classifier", "sst2, none", 2, 0, None),
             Planned("attack", "typos, sst2", 2, 0, None),
             Planned("encoder", "simcse", 1, 0, None),
@@ -40,13 +41,13 @@ def test_a_plan_counts_what_is_left_and_takes_its_time_from_what_is_finished(
     (settings().output / "cells" / "attack-damaged" / CELL_FILE).write_text('{"kind": "attack"}')
     # Of encoders none is finished, so that nothing is known of them.
     classifier, encoder = Planned("classifier", "sst2, none", 2, 1, 30.0), Planned("encoder", "simcse", 1, 0, None)
-    assert plan([settings()]) == [classifier, Planned("attack", "typos, sst2", 2, 1, 8.0), encoder]
-    # Half as many examples take half the time, and an attack by synonyms as long as one by typing errors.
+    assert plan([settings()]).sorts == [classifier, Planned("attack", "typos, sst2", 2, 1, 8.0), encoder]
+    # Half as many examples take half the time, and an attack by other characters as long as one by typing errors.
     fewer = settings(TABLE.replace("examples: 4", "examples: 2"))
-    assert plan([fewer]) == [classifier, Planned("attack", "typos, sst2", 2, 0, 4.0 + 4.0), encoder]
-    other = settings(TABLE.replace("recipe: typos", "recipe: pwws"))
-    assert plan([other]) == [classifier, Planned("attack", "pwws, sst2", 2, 0, 8.0 + 8.0), encoder]
-    assert plan([settings(only=["NP"])])[0] == Planned("classifier", "sst2, none", 1, 1, 0.0)
+    assert plan([fewer]).sorts == [classifier, Planned("attack", "typos, sst2", 2, 0, 4.0 + 4.0), encoder]
+    other = settings(TABLE.replace("recipe: typos", "recipe: evasion"))
+    assert plan([other]).sorts == [classifier, Planned("attack", "evasion, sst2", 2, 0, 8.0 + 8.0), encoder]
+    assert plan([settings(only=["NP"])]).sorts[0] == Planned("classifier", "sst2, none", 1, 1, 0.0)
     store = Store(settings().output / "cells")
     classifiers, encoders = ([c for c in cells_of(settings()) if c.kind == kind] for kind in ("classifier", "encoder"))
     assert time_left(classifiers, store) == ", about 60 s left"
@@ -70,6 +71,7 @@ def test_the_plan_is_told(
         "and 5 cells of kinds without a finished cell" in message
     )
     assert main([*map(str, words), "--json"]) == 0
-    first = json.loads(capsys.readouterr().out)[0]
-    assert first == {"kind": "classifier", "what": "sst2, none", "cells": 2, "finished": 0, "seconds": None}
+    found = json.loads(capsys.readouterr().out)
+    assert found["tables"] == [{"table": "small", "not_made": [], "changes": {}, "overruled": {}}]
+    assert found["cells"][0] == {"kind": "classifier", "what": "sst2, none", "cells": 2, "finished": 0, "seconds": None}
     assert not given.output.exists()

@@ -71,8 +71,14 @@ def test_a_change_that_cannot_be(change: str, line: str) -> None:
 def test_a_table_overrules_a_change_and_the_result_tells_it(settings: Callable[..., ReproduceSettings]) -> None:
     before = reproduce(settings())
     after = reproduce(settings(changes=["attack.examples=2", "classifier.batch_size=4"]))
-    assert after["protocol"]["changes"] == {"attack": {"examples": 2}, "classifier": {"batch_size": 4}}
-    assert "Changed in the scale: attack.examples=2, classifier.batch_size=4." in notes(after)
+    assert after["protocol"]["changes"] == {}
+    both = ["NP", "SimCSE"]
+    assert after["protocol"]["overruled"] == {"attack.examples": both, "classifier.batch_size": both}
+    assert (
+        "Not changed where the table has a setting of its own: attack.examples (rows NP; SimCSE), "
+        "classifier.batch_size (rows NP; SimCSE)." in notes(after)
+    )
+    assert not any(line.startswith("Changed in the scale") for line in notes(after))
     assert [row["cells"] for row in after["results"]] == [row["cells"] for row in before["results"]]  # all its own
     changed = reproduce(settings(changes=["classifier.max_length=20"]))
     assert [row["cells"] for row in changed["results"]] != [row["cells"] for row in before["results"]]

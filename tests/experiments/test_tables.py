@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.attacks.resource_names import ResourceNames
-from holdfast.experiments import cell_planning, reproduction
+from holdfast.experiments import cell_planning, input_hashes, preparation, reproduction
 from holdfast.experiments.baseline_rows import baselines
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import SCALES, known_tables, read_definition
@@ -33,15 +33,15 @@ def plan(tmp_path: Path, make_masked_lm: Callable[..., Path], monkeypatch: pytes
     model = make_masked_lm(tmp_path / "tiny", layers=3)
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("a dog runs\n")
-    monkeypatch.setattr(cell_planning, "resolve_model", lambda name: model)
+    monkeypatch.setattr(input_hashes, "resolve_model", lambda name: model)
 
     def planned(table: str, scale: str) -> dict[tuple[str, str], Cell | str]:
         known = read_scale(scale)
         given = (known.model or str(model), known.corpus or str(corpus))
         resources = ResourceNames("neighbours", "wordnet", "textblob", str(model), str(model))
         setting = cell_planning.Setting(*given, None, resources, known.tasks, known.stages, corpus)
-        settings = reproduction.ReproduceSettings(table, scale, tmp_path)
-        entries = reproduction._entries(read_definition(table, scale), setting, settings)
+        settings = preparation.ReproduceSettings(table, scale, tmp_path)
+        entries = preparation.planned_entries(read_definition(table, scale), cell_planning.Planner(setting), settings)
         return {(entry.row.name, entry.column): entry.cells[0] for entry in entries}
 
     return planned

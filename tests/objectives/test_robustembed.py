@@ -378,3 +378,17 @@ def test_clean_negatives_of_a_process_leave_its_own_keys_out() -> None:
     whole = _clean_negatives(z, [plus, adv], 0.5, 0, None)
     halves = [_clean_negatives(z[start : start + 4], [plus, adv], 0.5, start, None) for start in (0, 4)]
     torch.testing.assert_close(sum(halves) / 2, whole)
+
+
+@pytest.mark.parametrize("norm", ["1", "2", "inf"])
+def test_the_papers_steps_do_not_reach_the_default_ball_and_reach_a_smaller_one(
+    exact_model: Any, batch: dict[str, Any], norm: Any
+) -> None:
+    shares = {}
+    for radius in (None, 1e-3):
+        objective = RobustEmbed(exact_model, norm=norm, radius=radius).double()
+        objective.initial_noise = torch.zeros_like  # type: ignore[method-assign,assignment]
+        objective([dict(batch)])
+        shares[radius] = objective.diagnostics["projected"].item()
+    assert shares[None] == 0.0
+    assert shares[1e-3] > 0.1

@@ -75,20 +75,31 @@ class MixedAscent:
         radius = (fgsm_reach or pgd_reach) if radius is None else radius
         return cls(pgd_steps, fgsm_steps, pgd_size, fgsm_size, mix, radius, norm, trajectory)
 
-    def run(self, start: Tensor, mask: Tensor, gradient: Gradient) -> Tensor:
-        """Climb from ``start`` (B, L, d) with ``gradient(δ)``, the gradient of the loss at δ; return δ (B, L, d)."""
+    def run(self, start: Tensor, mask: Tensor, gradient: Gradient, *, projected: list[Tensor] | None = None) -> Tensor:
+        """Climb from ``start`` (B, L, d) with ``gradient(δ)``, the gradient of the loss at δ; return δ (B, L, d).
+
+        Each step's share of coordinates that the projection onto the ball moved is appended to ``projected``, one
+        entry for each part; where all are 0, ε does not bind, and the ball's shape has no effect.
+        """
         start = project(start, mask, self.norm, self.radius)
         if self.trajectory == "separate":
-            return self._mixed(*self._chains(start, mask, gradient))
+            return self._mixed(*self._chains(start, mask, gradient, projected))
         delta = start
         for step in range(max(self._steps("pgd"), self._steps("fgsm"))):
             slope = gradient(delta)
-            pgd = self._pgd(delta, slope, mask) if step < self._steps("pgd") else None
-            fgsm = self._fgsm(delta, slope, mask) if step < self._steps("fgsm") else None
+            pgd = self._pgd(delta, slope, mask, projected) if step < self._steps("pgd") else None
+            fgsm = self._fgsm(delta, slope, mask, projected) if step < self._steps("fgsm") else None
             delta = self._mixed(pgd, fgsm)
         return delta
 
-    def climb(self, start: Tensor, mask: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def climb(
+        self,
+        start: Tensor,
+        mask: Tensor,
+        loss: Callable[[Tensor], Tensor],
+        *,
+        projected: list[Tensor] | None = None,
+    ) -> tuple[Tensor, list[Tensor]]:
         """Call :meth:`run` on a loss of δ; return the detached δ (B, L, d), and the loss at each gradient."""
         losses: list[Tensor] = []
 
@@ -97,14 +108,16 @@ class MixedAscent:
             losses.append(value)
             return slope
 
-        return self.run(start, mask, gradient).detach(), losses
+        return self.run(start, mask, gradient, projected=projected).detach(), losses
 
-    def _chains(self, start: Tensor, mask: Tensor, gradient: Gradient) -> tuple[Tensor, Tensor]:
+    def _chains(
+        self, start: Tensor, mask: Tensor, gradient: Gradient, projected: list[Tensor] | None
+    ) -> tuple[Tensor, Tensor]:
         pgd, fgsm = start, start
         for _ in range(self._steps("pgd")):
-            pgd = self._pgd(pgd, gradient(pgd), mask)
+            pgd = self._pgd(pgd, gradient(pgd), mask, projected)
         for _ in range(self._steps("fgsm")):
-            fgsm = self._fgsm(fgsm, gradient(fgsm), mask)
+            fgsm = self._fgsm(fgsm, gradient(fgsm), mask, projected)
         return pgd, fgsm
 
     def _steps(self, part: Literal["pgd", "fgsm"]) -> int:
@@ -113,11 +126,19 @@ class MixedAscent:
             return 0
         return self.pgd_steps if part == "pgd" else self.fgsm_steps
 
-    def _pgd(self, delta: Tensor, slope: Tensor, mask: Tensor) -> Tensor:
-        return project(delta + self.pgd_size * unit_direction(slope, mask, self.norm), mask, self.norm, self.radius)
+    def _pgd(self, delta: Tensor, slope: Tensor, mask: Tensor, projected: list[Tensor] | None) -> Tensor:
+        return self._inside(delta + self.pgd_size * unit_direction(slope, mask, self.norm), mask, projected)
 
-    def _fgsm(self, delta: Tensor, slope: Tensor, mask: Tensor) -> Tensor:
-        return project(delta + self.fgsm_size * slope.sign(), mask, self.norm, self.radius)
+    def _fgsm(self, delta: Tensor, slope: Tensor, mask: Tensor, projected: list[Tensor] | None) -> Tensor:
+        return self._inside(delta + self.fgsm_size * slope.sign(), mask, projected)
+
+    def _inside(self, point: Tensor, mask: Tensor, projected: list[Tensor] | None) -> Tensor:
+        """Return the projection of a point onto the ball; append the share of real coordinates that it moved."""
+        nearest = project(point, mask, self.norm, self.radius)
+        if projected is not None:
+            moved = (nearest != point) & (mask.unsqueeze(-1) > 0)
+            projected.append(moved.sum() / (mask.sum() * point.shape[-1]))
+        return nearest
 
     def _mixed(self, pgd: Tensor | None, fgsm: Tensor | None) -> Tensor:
         if pgd is None or fgsm is None:

@@ -95,7 +95,7 @@ def load_inputs(settings: AttackSettings) -> AttackInputs:
     if task is None:
         return _from_corpus(settings)
     known = task_named(task)
-    split = settings.split or _default_split(known, data)
+    split = settings.split or default_split(known, data)
     natural: Goal = "score" if known.kind == "sts" else "class"
     chosen = natural if goal == "auto" else goal
     if chosen in ("class", "score") and chosen != natural:
@@ -182,8 +182,7 @@ def load_attacked_model(
     target: EncoderTarget
     goal: dict[str, Any]
     if inputs.goal == "score":
-        task = "sickr" if inputs.task in ("sickr", "sickr-full") else "stsb"
-        split = next(each for each in _FIT[task] if (task, each) != (inputs.task, inputs.split))
+        task, split = fitting_split(inputs.task, inputs.split)
         pairs = load_pairs(task, split, data=settings.data)
         lowest = 1.0 if task == "sickr" else SCALE[0]
         fitted = _calibrated(form, encoder, [*pairs.sentences1, *pairs.sentences2])
@@ -304,7 +303,13 @@ def refuse_backends(settings: AttackSettings, reason: str) -> None:
         raise UserError(f"{option} is for a model, and {settings.model} {reason}: leave it out")
 
 
-def _default_split(task: Task, data: Path | None) -> str:
+def fitting_split(task: str, attacked: str) -> tuple[str, str]:
+    """Return the task and split by which cosines are scaled to scores, if ``attacked`` is the attacked split."""
+    fitting = "sickr" if task in ("sickr", "sickr-full") else "stsb"
+    return fitting, next(split for split in _FIT[fitting] if (fitting, split) != (task, attacked))
+
+
+def default_split(task: Task, data: Path | None) -> str:
     """Return the default split: the first of the preferred splits that is available locally, else the first one."""
     names = [split.name for split in task.splits]
     ordered = [name for name in _SPLITS if name in names] or names

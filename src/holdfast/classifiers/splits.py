@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.data.folder import VARIABLE, data_folder
-from holdfast.data.registry import is_local
+from holdfast.data.registry import folder_of, is_local
 from holdfast.data.tasks import Split, Task, hub_sources, sources
 from holdfast.errors import UserError
 
@@ -64,13 +64,29 @@ def measured_splits(task: Task, train: str, dev: str | None, data: Path | None) 
     return [n for n in names if n != dev and _share_no_rows(task, train, n) and is_available(task, n, data)]
 
 
+def needed_splits(task: Task, given: str | None, data: Path | None) -> list[str]:
+    """Return the splits that a training reads: for training, for selection if there is one, and for measurement.
+
+    Args:
+        task: the task.
+        given: the split to train on; None: as in `train_split_of`.
+        data: the data folder.
+
+    Raises:
+        UserError: as `train_split_of`.
+    """
+    train = train_split_of(task, given, data)
+    dev = dev_split(task, train, data)
+    return [train, *([dev] if dev is not None else []), *measured_splits(task, train, dev, data)]
+
+
 def _share_no_rows(task: Task, one: str, other: str) -> bool:
     return sources(task.split(one)).isdisjoint(sources(task.split(other)))
 
 
 def is_available(task: Task, split: str, data: Path | None) -> bool:
-    """Return True if a split is available: in the data folder if there is one, else from the hub."""
+    """Return True if a split is available: in the data folder, or on the hub for a task that comes from there."""
     part = next((part for part in task.splits if part.name == split), None)
     if part is None:
         return False
-    return is_local(task.name, split, data) or (data_folder(data) is None and bool(hub_sources(part)))
+    return is_local(task.name, split, data) or (folder_of(task, data) is None and bool(hub_sources(part)))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.app import STUDY
 from holdfast.cli.console import console, print_json, table, work_quietly
 from holdfast.cli.verbs import Call, verb
 from holdfast.errors import UserError
 from holdfast.experiments.reproduce_settings import ReproduceSettings
+
+if TYPE_CHECKING:
+    from holdfast.experiments.plan import Plan
 
 
 @verb(
@@ -40,8 +43,10 @@ def reproduce(settings: ReproduceSettings, call: Call) -> None:
     every = [replace(settings, table=name) for name in names]
     if len({one.result_file for one in every}) < len(every):
         raise UserError("two of the tables would write the same result: give their files different names")
+    if settings.plan_memory is not None and not settings.plan:
+        raise UserError("--plan-memory is for --plan: give both, or leave it out")
     if settings.plan:
-        _print_plan(every, as_json=call.as_json)
+        _print_plan(every, call)
     else:
         _make(every, call)
 
@@ -59,15 +64,19 @@ def _list(*, as_json: bool) -> None:
 
 
 def _make(every: list[ReproduceSettings], call: Call) -> None:
-    """Make the tables one after the other, and print each."""
+    """Make the tables one after the other, and print each; all are prepared before the first is made."""
+    from holdfast.experiments.preparation import no_values, prepare
     from holdfast.experiments.reproduction import reproduce as run
 
     results = {}
-    for number, settings in enumerate(every, start=1):
+    with work_quietly():
+        tables = prepare(every)
+    for number, (settings, prepared) in enumerate(zip(every, tables, strict=True), start=1):
         if len(every) > 1:
             call.progress.print(f"{settings.table}: table {number} of {len(every)}", markup=False, highlight=False)
         with work_quietly():
-            result = results[settings.result_file] = run(settings, console=call.progress, command=call.command)
+            result = run(settings, prepared=prepared, console=call.progress, command=call.command)
+            results[settings.result_file] = result
             pictures = _pictures(settings.result_file, result)
         if not call.as_json:
             _print_result(settings.result_file, result, pictures)
@@ -76,30 +85,81 @@ def _make(every: list[ReproduceSettings], call: Call) -> None:
     if len(results) > 1:
         index = _write_index(every[0].output / f"tables-{every[0].scale}.md", results)
         call.progress.print(f"{len(results)} tables: {index}", markup=False, highlight=False)
+    empty = [
+        (result["protocol"]["table"], [reason for row in result["results"] for reason in row["not_run"]])
+        for result in results.values()
+        if not any("mean" in row["metrics"] for row in result["results"])
+    ]
+    if empty and not every[0].so_far:
+        raise UserError(no_values(empty, len(results)))
 
 
-def _print_plan(tables: list[ReproduceSettings], *, as_json: bool) -> None:
-    """Print the number of cells by kind, and the time left as estimated from finished cells."""
+def _print_plan(tables: list[ReproduceSettings], call: Call) -> None:
+    """Print the number of cells by kind, the time left as estimated from finished cells, and what cannot be made.
+
+    Raises:
+        UserError: the run would end with this line, because a table has no value that can be made.
+    """
     from holdfast.experiments.plan import plan
     from holdfast.progress import duration
 
     with work_quietly():
-        planned = plan(tables)
-    if as_json:
-        print_json([vars(sort) for sort in planned])
+        planned = plan(tables, console=call.progress)
+    if call.as_json:
+        _print_plan_as_json(planned)
+    else:
+        lines = []
+        for sort in planned.sorts:
+            left = sort.cells - sort.finished
+            time = "" if not left else "not known" if sort.seconds is None else duration(sort.seconds)
+            lines.append([sort.kind, sort.what, str(sort.cells), str(sort.finished), str(left), time])
+        out = console()
+        counts = ["cells", "finished", "left"]
+        out.print(table(["kind", "what", *counts, "may take"], lines, right=counts))
+        known = sum(sort.seconds for sort in planned.sorts if sort.seconds is not None)
+        unknown = sum(sort.cells - sort.finished for sort in planned.sorts if sort.seconds is None)
+        rest = f"; and {unknown} cells of kinds without a finished cell in this --output" if unknown else ""
+        out.print(f"about {duration(known)}, estimated from finished cells, one at a time{rest}", highlight=False)
+        _print_memory(planned, tables[0].plan_memory)
+        for line in planned.notes():
+            out.print(line, markup=False, highlight=False)
+    if planned.refused is not None:
+        raise UserError(planned.refused)
+
+
+def _print_memory(planned: Plan, memory: str | None) -> None:
+    """Print the memory of each training's step, if it was measured."""
+    if not planned.memory:
         return
-    lines = []
-    for sort in planned:
-        left = sort.cells - sort.finished
-        time = "" if not left else "not known" if sort.seconds is None else duration(sort.seconds)
-        lines.append([sort.kind, sort.what, str(sort.cells), str(sort.finished), str(left), time])
-    out = console()
-    counts = ["cells", "finished", "left"]
-    out.print(table(["kind", "what", *counts, "may take"], lines, right=counts))
-    known = sum(sort.seconds for sort in planned if sort.seconds is not None)
-    unknown = sum(sort.cells - sort.finished for sort in planned if sort.seconds is None)
-    rest = f"; and {unknown} cells of kinds without a finished cell in this --output" if unknown else ""
-    out.print(f"about {duration(known)}, estimated from finished cells, one at a time{rest}", highlight=False)
+    rows = []
+    for each in planned.memory:
+        shape = [each.cell, str(each.cells), f"{each.batch:,}", str(each.length), str(each.mini_batch or "")]
+        size = "not known" if each.gigabytes is None else f"{each.gigabytes:,.1f} GB"
+        advice = each.problem or ("fits" if each.fits else "does not fit")
+        if not each.fits and not each.problem:
+            advice += f"; mini_batch_size {each.fitting} does" if each.fitting else ", not even a row at a time"
+        rows.append([*shape, size, advice])
+    header = ["training", "cells", "batch", "tokens", "mini-batch", "memory", f"in {memory}"]
+    console().print(table(header, rows, right=header[1:6]))
+
+
+def _print_plan_as_json(planned: Plan) -> None:
+    """Print a plan as JSON."""
+    print_json(
+        {
+            "cells": [vars(sort) for sort in planned.sorts],
+            "memory": [vars(each) for each in planned.memory],
+            "tables": [
+                {
+                    "table": each.definition.name,
+                    "not_made": [{"reason": reason, "values": values} for reason, values in each.not_made().items()],
+                    "changes": each.applied,
+                    "overruled": each.overruled,
+                }
+                for each in planned.tables
+            ],
+        }
+    )
 
 
 def _print_result(path: Path, result: dict[str, Any], pictures: list[str]) -> None:

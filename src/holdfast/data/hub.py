@@ -17,6 +17,7 @@ from holdfast.errors import UserError, first_line
 _OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
 _TRUE = {"1", "ON", "YES", "TRUE"}
 _PROBE_SECONDS = 5.0
+_ADVICE = "connect, give --data, or set HF_HUB_OFFLINE=1 to use a copy downloaded earlier"
 _SPLITS = {"train", "validation", "valid", "dev", "test", "unsupervised", "all"}
 
 
@@ -29,14 +30,18 @@ class HubSource:
         config: the configuration (subset), or ``None`` for the default one.
         split: the split, in the notation of `datasets` (``train``, ``train+validation``).
         data_files: one file of the repository, if not the whole repository is used.
+        archive: a .tar file of the repository in SentEval's layout, which has the split (`holdfast.data.hub_archive`).
     """
 
     name: str
     config: str | None = None
     split: str = "train"
     data_files: str | None = None
+    archive: str | None = None
 
     def __str__(self) -> str:
+        if self.archive is not None:
+            return f"hf:{self.name}/{self.archive}"
         return ":".join(part for part in (f"hf:{self.name}", self.config, self.split) if part)
 
 
@@ -65,9 +70,7 @@ def stream(source: HubSource) -> tuple[list[str], Iterator[dict[str, Any]]]:
     Raises:
         UserError: the hub cannot be reached, or has no such data set; during iteration, if reading fails.
     """
-    if variable := _switched_off():
-        raise UserError(f"{source} is on the hub, and {variable} forbids the network: unset it or give a local file")
-    _refuse_unreachable(source, "connect, or give a local file")
+    _refuse_streaming(source)
     rows: Iterator[dict[str, Any]] = _rows(source, _load(source, streaming=True))
     first = next(rows, None)
     if first is None:
@@ -81,9 +84,46 @@ def load(source: HubSource) -> Any:
     Raises:
         UserError: the hub cannot be reached, the data set does not exist, or offline mode is set and it is not cached.
     """
-    if not _switched_off():
-        _refuse_unreachable(source, "connect, give --data, or set HF_HUB_OFFLINE=1 to use a copy downloaded earlier")
+    if not switched_off():
+        refuse_unreachable(source)
     return _load(source, streaming=False)
+
+
+def check(source: HubSource, *, streamed: bool = False, reachable: bool | None = None) -> None:
+    """Raise the error of `load`, or of `stream`, for a data set that is not there, without a download of its rows.
+
+    Args:
+        source: the data set.
+        streamed: whether it is to be read with `stream`.
+        reachable: the result of `hub_reachable`, where it is known already.
+
+    Raises:
+        UserError: the hub cannot be reached, the data set or its split does not exist, or offline mode is set and it is
+            not cached.
+    """
+    import datasets
+
+    if streamed:
+        _refuse_streaming(source, reachable=reachable)
+    elif not switched_off():
+        refuse_unreachable(source, reachable=reachable)
+    with _one_line_errors(source):
+        builder = datasets.load_dataset_builder(source.name, source.config, data_files=source.data_files)
+    known = builder.info.splits
+    for split in source.split.split("+"):
+        if known and split not in known:
+            raise UserError(f"{source}: the hub data set has no split {split!r}, only {', '.join(known)}: give --data")
+
+
+def _refuse_streaming(source: HubSource, *, reachable: bool | None = None) -> None:
+    if variable := switched_off():
+        raise UserError(f"{source} is on the hub, and {variable} forbids the network: unset it or give a local file")
+    refuse_unreachable(source, "connect, or give a local file", reachable=reachable)
+
+
+def hub_reachable() -> bool:
+    """Return True if the hub answers within `_PROBE_SECONDS`."""
+    return _reachable(_endpoint())
 
 
 def _load(source: HubSource, streaming: bool) -> Any:
@@ -112,14 +152,19 @@ def _one_line_errors(source: HubSource) -> Iterator[None]:
         ) from error
 
 
-def _switched_off() -> str | None:
+def switched_off() -> str | None:
+    """Return the name of the variable that forbids the network; None if none does."""
     return next((name for name in _OFFLINE_VARIABLES if os.environ.get(name, "").upper() in _TRUE), None)
 
 
-def _refuse_unreachable(source: HubSource, advice: str) -> None:
-    endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
-    if not _reachable(endpoint):
-        raise UserError(f"{source} is on the hub, and {endpoint} cannot be reached: {advice}")
+def refuse_unreachable(source: HubSource, advice: str = _ADVICE, *, reachable: bool | None = None) -> None:
+    """Raise a `UserError` if the hub cannot be reached; ``reachable`` says so where it is known already."""
+    if not (_reachable(_endpoint()) if reachable is None else reachable):
+        raise UserError(f"{source} is on the hub, and {_endpoint()} cannot be reached: {advice}")
+
+
+def _endpoint() -> str:
+    return os.environ.get("HF_ENDPOINT", "https://huggingface.co")
 
 
 def _reachable(endpoint: str) -> bool:

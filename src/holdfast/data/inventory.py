@@ -104,7 +104,7 @@ def _task_row(task: Task, folder: Path | None, counts: dict[str, Any]) -> DataRo
         rows = [_local_rows(split, local[split], folder, counts) for split in _distinct(local)]
         where = _common(next(iter(local.values())), folder)
         return DataRow(task.name, task.kind, _names(local), where, _sum(rows), task.licence)
-    remote = [split for split in task.splits if hub_sources(split)] if folder is None else []
+    remote = [split for split in task.splits if hub_sources(split)]
     if remote:
         where = ",".join(dict.fromkeys(f"hf:{source.name}" for split in remote for source in hub_sources(split)))
         return DataRow(

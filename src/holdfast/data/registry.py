@@ -1,12 +1,14 @@
 """Loading of labelled tasks by name: scored pairs and labelled sentences, from local files or the hub.
 
 Files are searched in ``data``, else in the folder in ``HOLDFAST_DATA``; that folder has
-``<dataset>/<split>.tsv[.gz|.zst]``, or is SentEval's own. Without a folder the hub's copy is downloaded. The user can
-give a file or folder of their own in place of a task's name (:mod:`holdfast.data.own_tasks`).
+``<dataset>/<split>.tsv[.gz|.zst]``, or is SentEval's own. Without a folder, and for a task of which the folder has
+nothing, the hub's copy is downloaded. The user can give a file or folder of their own in place of a task's name
+(:mod:`holdfast.data.own_tasks`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import re
@@ -14,12 +16,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.data import hub, own_tasks, senteval
+from holdfast.data import own_tasks, senteval
 from holdfast.data.class_names import listed
 from holdfast.data.folder import VARIABLE, data_folder
+from holdfast.data.hub_rows import rows_from_hub
 from holdfast.data.senteval import Row
-from holdfast.data.tables import choose_column, read_columns
-from holdfast.data.tasks import NLI, Split, Task, task_named
+from holdfast.data.tables import read_columns
+from holdfast.data.tasks import NLI, Split, Task, hub_sources, task_named
 from holdfast.errors import UserError, did_you_mean
 
 _SUFFIXES = (".tsv.gz", ".tsv", ".tsv.zst")
@@ -221,6 +224,20 @@ def is_local(task: str, split: str, data: Path | None = None) -> bool:
     return folder is not None and locate(part, folder) is not None
 
 
+def folder_of(task: Task, data: Path | None) -> Path | None:
+    """Return the data folder of a task; None if the task comes from the hub.
+
+    It comes from the hub if there is no folder, or if the folder has nothing of the task and the hub has it.
+
+    Raises:
+        UserError: the named folder does not exist.
+    """
+    folder = data_folder(data)
+    if folder is None or not any(hub_sources(split) for split in task.splits):
+        return folder
+    return folder if any(locate(split, folder) for split in task.splits) else None
+
+
 def locate(split: Split, folder: Path, text: str = "raw") -> list[Path] | None:
     """Return the files of a split under ``folder``, in either layout, or ``None`` if one of them does not exist."""
     if split.parts:
@@ -247,9 +264,10 @@ def _lookup(task: str, split: str, text: str, kinds: tuple[str, ...]) -> tuple[T
 def _rows(task: Task, split: Split, data: Path | None, text: str) -> tuple[Iterable[Row], str]:
     if split.own is not None:
         return own_tasks.read(split.own, task.columns, task.label or ""), str(split.own)
-    folder = data_folder(data)
+    folder = folder_of(task, data)
     if folder is None:
-        return _from_hub(task, split, text)
+        with beside_folder(task, split, data, text):
+            return rows_from_hub(task, split, text)
     tables = _tables(split, folder, text)
     if tables is not None:
         return _from_tables(task, split, tables), ",".join(map(str, tables))
@@ -257,7 +275,7 @@ def _rows(task: Task, split: Split, data: Path | None, text: str) -> tuple[Itera
     if root is not None and all(senteval.has(root, name) for name in split.files):
         files = [path for name in split.files for path in senteval.files_of(root, name)]
         return (row for name in split.files for row in senteval.read(root, name)), ",".join(map(str, files))
-    raise _missing(task, split, folder, text, root)
+    raise missing_split(task, split, folder, text, root)
 
 
 def _tables(split: Split, folder: Path, text: str) -> list[Path] | None:
@@ -302,23 +320,21 @@ def _joined(task: str, split: str, parts: Sequence[Labelled]) -> Labelled:
     return Labelled(task, split, first, second, labels, classes, ",".join(p.source for p in parts), _digest(lines))
 
 
-def _from_hub(task: Task, split: Split, text: str) -> tuple[list[Row], str]:
-    if split.hub is None or text == "senteval":
-        description = f"{task.name} {split.name}" + (" as SentEval tokenises it" if text == "senteval" else "")
-        raise UserError(f"{description} is not on the hub in a form that can be loaded: give --data or set {VARIABLE}")
-    table = hub.load(split.hub)
-    names = split.hub_columns or (*task.columns, task.label or "")
-    chosen = [choose_column(table.column_names, name, str(split.hub)) for name in names]
-    rows = []
-    for number, values in enumerate(zip(*(table[name] for name in chosen), strict=True), start=1):
-        where = f"{split.hub}: row {number}"
-        if any(not isinstance(value, str) for value in values[:-1]) or values[-1] is None:
-            raise UserError(f"{where}: a text or label is missing: give --data instead")
-        rows.append((where, [value.strip() for value in values[:-1]], str(values[-1]), ""))
-    return rows, str(split.hub)
+@contextlib.contextmanager
+def beside_folder(task: Task, split: Split, data: Path | None, text: str) -> Iterator[None]:
+    """Add to an error of the hub that the data folder, where there is one, does not have the split."""
+    folder = data_folder(data)
+    try:
+        yield
+    except UserError as error:
+        if folder is None:
+            raise
+        missing = missing_split(task, split, folder, text, senteval.find_root(folder))
+        raise UserError(f"{missing}; and {error}") from error
 
 
-def _missing(task: Task, split: Split, folder: Path, text: str, root: Path | None) -> UserError:
+def missing_split(task: Task, split: Split, folder: Path, text: str, root: Path | None) -> UserError:
+    """Return the error for a split that is not in the data folder; ``root``: the folder of SentEval in it."""
     ending = "_senteval" if text == "senteval" else ""
     names = [f"{name}{ending}.tsv.gz" for name in split.files]
     missing = next((name for name in names if not (folder / name).is_file()), names[0])

@@ -144,9 +144,12 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _hub(text: str) -> HubSource | None:
-    """Convert ``owner/name[:config][@split]``; the default split is ``train``."""
+    """Convert ``owner/name[:config][@split]``, whose default split is ``train``, or ``owner/name/archive.tar``."""
     path, _, split = text.partition("@")
     name, _, config = path.partition(":")
+    if name.endswith(".tar"):
+        repository, _, archive = name.rpartition("/")
+        return HubSource(repository, archive=archive)
     return HubSource(name, config or None, split or "train") if text else None
 
 
@@ -199,8 +202,8 @@ def _registered() -> tuple[Task, ...]:
 
 
 # Reasons for entries of the tables:
-# - No ``hub`` for the splits of SICK-R (MTEB's copy has all pairs in one), SUBJ and MPQA (no copy is known to be the
-#   same set with the same classes).
+# - SICK-R (MTEB's copy has all pairs in one split), SUBJ and MPQA (no copy is known to be the same set with the same
+#   classes) come from the archive of SentEval's folder that SimCSE's authors publish on the hub.
 # - The samples of DBpedia have an order of numbers of their own; the class names are unambiguous.
 # - Yelp polarity, ``reviews``: one and two stars are negative, four and five positive, three are left out (Zhang et
 #   al. 2015).

@@ -58,6 +58,11 @@ class StsTask:
         return score_pairs(self.pairs, encode(self.pairs.sentences1), encode(self.pairs.sentences2), items=True)
 
 
+def measured_split(task: str) -> str:
+    """Return the split on which a similarity task is measured."""
+    return _SPLITS.get(task, "test")
+
+
 def load_sts(task: str, *, data: Path | None = None, text: str = "raw") -> StsTask:
     """Load the data of a similarity task.
 
@@ -75,7 +80,7 @@ def load_sts(task: str, *, data: Path | None = None, text: str = "raw") -> StsTa
     from holdfast.data.registry import load_pairs
     from holdfast.data.tasks import task_named
 
-    split = _SPLITS.get(task, "test")
+    split = measured_split(task)
     own = "senteval" if text == "senteval" and task_named(task).split(split).senteval else "raw"
     return StsTask(load_pairs(task, split, data=data, text=own))
 

@@ -121,6 +121,11 @@ class TransferTask:
         return row
 
 
+def needed_splits(task: str) -> tuple[str, ...]:
+    """Return the splits that the evaluation of a transfer task reads."""
+    return ("train", "dev", "test") if task in _WITH_DEV else ("train", "test") if task in _ACROSS else ("all",)
+
+
 def load_transfer(task: str, *, data: Path | None = None, text: str = "raw") -> TransferTask:
     """Load the data of a transfer task.
 
@@ -135,10 +140,9 @@ def load_transfer(task: str, *, data: Path | None = None, text: str = "raw") -> 
     if task not in TRANSFER_TASKS:
         hint = did_you_mean(task, TRANSFER_TASKS)
         raise UserError(f"unknown transfer task {task!r}{hint}: the tasks are {', '.join(TRANSFER_TASKS)}")
-    splits = ("train", "dev", "test") if task in _WITH_DEV else ("train", "test") if task in _ACROSS else ("all",)
     known = task_named(task)
     parts = {}
-    for name in splits:
+    for name in needed_splits(task):
         own = "senteval" if text == "senteval" and known.split(name).senteval else "raw"
         parts[name] = load_labelled(task, name, data=data, text=own)
     return TransferTask(task, parts)

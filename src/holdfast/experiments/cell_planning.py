@@ -33,7 +33,6 @@ from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import Pipeline, merged
 from holdfast.experiments.input_hashes import OF_TASK, Identities, files_at, task_and_split
 from holdfast.experiments.translations import POSITIVE_COLUMN
-from holdfast.model_lookup import resolve_model
 from holdfast.number_ranges import in_range
 from holdfast.objectives import Objective
 from holdfast.option_parsing import fitted
@@ -137,9 +136,9 @@ class Setting:
 class Planner:
     """A planner that turns pipelines into cells."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, identity: Identities | None = None) -> None:
         self.setting = setting
-        self.identity = Identities(setting.data)
+        self.identity = Identities(setting.data) if identity is None else identity
 
     @functools.cached_property
     def _auto(self) -> ResolvedPrecision:
@@ -248,7 +247,7 @@ class Planner:
         settings = {"corpus": training["corpus"], "sentences": seen, "seed": training["seed"]}
         where = {"corpus": corpus}
         for name, model in zip(("there", "back"), self.setting.translators, strict=True):
-            path = resolve_model(model)
+            path = self.identity.resolved(model)
             settings[name], where[name] = self.identity.model(path), str(path)
         return Cell("translation", settings, where=where, label=f"there and back, seed {training['seed']}")
 
@@ -262,7 +261,7 @@ class Planner:
         model = spec.get("model", self.setting.model)
         if model is None:
             raise UserError("no model to start from: give --model")
-        path = resolve_model(str(model))
+        path = self.identity.resolved(str(model))
         return Cell("model", self.identity.model(path), where={"path": str(path)}, label=path.name)
 
     def _baseline(self, spec: Mapping[str, Any], seed: int) -> Cell:
@@ -357,7 +356,7 @@ class Planner:
         if defence.NEEDS_MASKED_LM and options.get("masked_lm") is None:
             # A trained encoder may have lost its masked-LM head, so every row uses the masked LM of the attacks.
             where["masked_lm"] = self.setting.resources.masked_lm
-            record["masked_lm"] = self.identity.model(resolve_model(where["masked_lm"]))
+            record["masked_lm"] = self.identity.model(self.identity.resolved(str(where["masked_lm"])))
         added = ", adversarial texts" if "texts" in inputs else ""
         label = f"{encoder.label} on {task} ({settings.defence}{added})"
         return Cell("classifier", record, inputs, where, label)
@@ -420,7 +419,7 @@ class Planner:
             options = settings["options"] = method_options("adcl", None, spec.get("options", {}))
             where |= self._same_synonyms(objective_class("adcl"), options)
             where["masked_lm"] = self.setting.resources.masked_lm
-            settings["masked_lm"] = self.identity.model(resolve_model(where["masked_lm"]))
+            settings["masked_lm"] = self.identity.model(self.identity.resolved(str(where["masked_lm"])))
         return Cell("inspection", settings, {"encoder": encoder}, where, f"{kind} of {encoder.label}")
 
 

@@ -11,10 +11,10 @@ from holdfast.attacks.resources import synonyms_file, wordnet_folder
 from holdfast.attacks.text_similarity import USE_HANDLES, split_spec
 from holdfast.classifiers.training_data import ATTACK_SETS
 from holdfast.data.folder import data_folder
-from holdfast.data.registry import locate
+from holdfast.data.registry import folder_of, locate
 from holdfast.data.sources import resolve
 from holdfast.data.tasks import task_named
-from holdfast.errors import UserError
+from holdfast.errors import EndsRun, UserError
 from holdfast.files import expanded, sha256
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.training.train_config import Selection, resolved_selection
@@ -38,6 +38,25 @@ class Identities:
         self._data = data
         self._digests: dict[Path, str] = {}
         self._models: dict[Path, dict[str, Any]] = {}
+        self._resolved: dict[str, Path | UserError] = {}
+
+    def resolved(self, name: str) -> Path:
+        """Return the folder of a model; the hub is asked once for each name, also if it does not answer.
+
+        Raises:
+            UserError: as `resolve_model`.
+        """
+        if name not in self._resolved:
+            try:
+                self._resolved[name] = resolve_model(name)
+            except EndsRun:
+                raise
+            except UserError as error:
+                self._resolved[name] = error
+        found = self._resolved[name]
+        if isinstance(found, UserError):
+            raise UserError(str(found))
+        return found
 
     def file(self, path: Path) -> str:
         """Return the hash of a file."""
@@ -57,7 +76,7 @@ class Identities:
         if path.is_file():
             return self.file(path)
         try:
-            return self.model(resolve_model(name))
+            return self.model(self.resolved(name))
         except UserError:
             return name
 
@@ -71,10 +90,10 @@ class Identities:
 
     def task(self, task: str, text: str = "raw") -> dict[str, Any]:
         """Return the hashes of a task's local files, with raw or SentEval texts; the names of data sets on the hub."""
-        folder = data_folder(self._data)
         known = task_named(task)
         if known.is_own:
             return {"files": [self.file(part.own) for part in known.splits if part.own is not None]}
+        folder = folder_of(known, self._data)
         if folder is None:
             return {"hub": [str(part.hub) for part in known.splits if part.hub is not None]}
         files = [path for part in known.splits for path in locate(part, folder, text) or ()]
@@ -101,7 +120,8 @@ class Identities:
         """Return how the kept step is selected: the last step, or by STS-B dev, with the hashes of its files."""
         if resolved_selection(selection, self._data) == "last":
             return {"selection": "last"}
-        dev, folder = task_named("stsb").split("dev"), data_folder(self._data)
+        stsb = task_named("stsb")
+        dev, folder = stsb.split("dev"), folder_of(stsb, self._data)
         files = () if folder is None else locate(dev, folder) or ()
         return {"selection": "stsb-dev", "selected_on": [self.file(path) for path in files] or str(dev.hub)}
 

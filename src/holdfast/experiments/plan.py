@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from holdfast.experiments.cells import Cell, Store, in_order
+from holdfast.experiments.cell_memory import CellMemory, memory_of_trainings
+from holdfast.experiments.cells import Cell, in_order
 from holdfast.experiments.durations import Durations, sort_name
+from holdfast.experiments.preparation import Prepared, no_values, prepare
 from holdfast.experiments.reproduce_settings import ReproduceSettings
-from holdfast.experiments.reproduction import cells_of
+from holdfast.training.training_plan import memory_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass(frozen=True)
@@ -31,14 +37,50 @@ class Planned:
     seconds: float | None
 
 
-def plan(tables: Sequence[ReproduceSettings]) -> list[Planned]:
+@dataclass(frozen=True)
+class Plan:
+    """The plan of one or several tables.
+
+    Attributes:
+        sorts: the cells to make, by sort; those of values that cannot be made are left out.
+        tables: each table as it is prepared.
+        refused: the line with which the run would end if a table has no value that can be made; None if all have one.
+        memory: the memory of each training, if it was asked for.
+    """
+
+    sorts: Sequence[Planned]
+    tables: Sequence[Prepared]
+    refused: str | None
+    memory: Sequence[CellMemory] = ()
+
+    def notes(self) -> list[str]:
+        """Return lines about overruled changes, and about what cannot be made: each reason once, for all tables."""
+        if len(self.tables) == 1:
+            return [*self.tables[0].overruled_lines(), *self.tables[0].reason_lines()]
+        lines = [f"{each.definition.name}: {line}" for each in self.tables for line in each.overruled_lines()]
+        found: dict[str, dict[str, int]] = {}
+        for each in self.tables:
+            for reason, values in each.not_made().items():
+                found.setdefault(reason, {})[each.definition.name] = len(values)
+        for reason, tables in found.items():
+            names = list(tables)
+            some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            lines.append(f"cannot be made ({sum(tables.values()):,} values of {some}): {reason}")
+        return lines
+
+
+def plan(tables: Sequence[ReproduceSettings], *, console: Console | None = None) -> Plan:
     """Plan the cells that several tables with one output need together, by sort, inputs first. Nothing is made.
 
     Raises:
         UserError: as `reproduce`, before it begins.
     """
-    store = Store(tables[0].output / "cells")
-    cells = [cell for cell in in_order(cell for each in tables for cell in cells_of(each)) if cell.kind != "model"]
+    memory = tables[0].plan_memory
+    if memory is not None:
+        memory_of(memory)  # an error before the tables are read
+    prepared = prepare(tables)
+    store = prepared[0].store
+    cells = [cell for cell in in_order(cell for each in prepared for cell in each.wanted) if cell.kind != "model"]
     to_make = store.left(cells)
     durations = Durations(store.records())
     sorts: dict[tuple[str, str], list[Cell]] = {}
@@ -48,4 +90,12 @@ def plan(tables: Sequence[ReproduceSettings]) -> list[Planned]:
     for (kind, sort), members in sorts.items():
         left = [cell for cell in members if cell.key in to_make]
         planned.append(Planned(kind, sort, len(members), len(members) - len(left), durations.of(left)))
-    return planned
+    trainings = [cell for cell in cells if cell.kind == "encoder" and cell.key in to_make]
+    measured = memory_of_trainings(trainings, prepared[0].setting, memory, console) if memory is not None else []
+    return Plan(planned, prepared, refusal(prepared), measured)
+
+
+def refusal(tables: Sequence[Prepared]) -> str | None:
+    """Return the line with which a run ends that has a table without any value that can be made; None if none is."""
+    empty = [(each.definition.name, list(each.not_made())) for each in tables if each.is_empty]
+    return no_values(empty, len(tables)) if empty else None

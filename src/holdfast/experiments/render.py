@@ -92,6 +92,9 @@ def notes(result: Mapping[str, Any]) -> list[str]:
     if changes := protocol.get("changes"):
         changed = [f"{stage}.{name}={value}" for stage, options in changes.items() for name, value in options.items()]
         lines.append(f"Changed in the scale: {', '.join(changed)}.")
+    if overruled := protocol.get("overruled"):
+        named = [f"{name} (rows {_some(rows)})" for name, rows in overruled.items()]
+        lines.append(f"Not changed where the table has a setting of its own: {', '.join(named)}.")
     if only := protocol.get("only"):
         lines.append(f"Only the rows with {' or '.join(only)} in their names: the table has more.")
     if left_out := protocol.get("left_out"):

@@ -40,7 +40,9 @@ class ReproduceSettings(ResourceOptions):
         changes: Override a setting of the scale: encoder.sentences=6400, attack.examples=100; repeatable.
         against: Compare the other rows with this one, on the same items; with AXIS=LABEL each with that which is the
             same but for this label; None: the table's, if it has one.
-        plan: Print the cells to make and the expected time, and make nothing.
+        plan: Print the cells to make and the expected time, what cannot be made and why, and make nothing.
+        plan_memory: With --plan: measure a step of each training too, and say which fit a GPU of this memory, as 24GB;
+            None: not measured.
         so_far: Write the table of the finished cells, and make nothing.
     """
 
@@ -59,6 +61,7 @@ class ReproduceSettings(ResourceOptions):
     changes: Annotated[Sequence[str], Spelling(flag="--set", metavar="STAGE.NAME=VALUE", repeated=True)] = ()
     against: Annotated[str | None, Spelling(metavar="ROW")] = None
     plan: bool = False
+    plan_memory: Annotated[str | None, Spelling(metavar="GB")] = None
     so_far: bool = False
 
     @property

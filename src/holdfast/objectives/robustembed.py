@@ -191,8 +191,11 @@ class RobustEmbed(ContrastiveObjective):
             z_adversarial = self.head(self._encode_perturbed(encoder, sentences, x, delta))
             return self._adversarial_term(z_adversarial, z_positive, equal)
 
+        projected: list[Tensor] = []
         with encoder.attack_mode(dropout=self.attack_dropout):
-            delta, losses = self.ascent.climb(self.initial_noise(x), mask, loss)
+            delta, losses = self.ascent.climb(self.initial_noise(x), mask, loss, projected=projected)
+        if projected:
+            self.diagnostics["projected"] = torch.stack(projected).mean()
         self.diagnostics["delta_norm"] = sentence_norm(delta, mask, self.ascent.norm).mean()
         if len(losses) > 1:  # the loss at the last δ is not computed: the rise is up to the step before
             self.diagnostics["attack_loss_rise"] = losses[-1] - losses[0]

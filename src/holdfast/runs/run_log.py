@@ -40,6 +40,7 @@ DIAGNOSTICS = frozenset(
         *("unattacked", "unchanged", "attacked", "replaced_words", "attack_seconds"),
         *("attack_success", "adversarial_loss", "vector_cosine"),
         *(DUPLICATES, IN_QUEUE),
+        "projected",
         *("tokens", "tokens_per_second", "elapsed"),
     )
 )

@@ -116,6 +116,10 @@ def _ball(log: Sequence[Record], options: Mapping[str, Any]) -> Flag | None:
         return Flag("bad", "δ", f"{message}: leaves the ball, {largest:.4g}")
     if middle < 0.01 * radius:
         return Flag("look", "δ", f"{message}: it hardly leaves the centre")
+    shares = [y for _, y in curve(log, "projected")]
+    if shares:  # of a ball that no step leaves, neither the norm nor the radius has an effect
+        share = statistics.median(shares)
+        message += f"; projections move {100 * share:.2g} % of coordinates" if share else "; no step leaves the ball"
     return Flag("good", "δ", message + (", at its edge" if middle > 0.99 * radius else ""))
 
 

@@ -81,6 +81,8 @@ class TrainingPlan:
         return {
             **fields,
             "fixed": self.fixed,
+            "usable": self.usable,
+            "as_asked": self.total(self.mini_batch),
             "one_pass": self.total(None),
             "fits_in_one_pass": self.total(None) <= self.usable,
             "fitting_mini_batch": self.fitting(),
