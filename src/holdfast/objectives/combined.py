@@ -12,8 +12,9 @@ from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.divergence import divergence_between
 from holdfast.adversary.equal_texts import Duplicates
 from holdfast.adversary.key_queue import KeyQueue
-from holdfast.adversary.learned_negatives import LearnedNegatives
+from holdfast.adversary.learned_negatives import LearnedNegatives, NegativesStep
 from holdfast.adversary.momentum import MomentumEncoder
+from holdfast.adversary.paired_noise import PairedNoise
 from holdfast.adversary.virtual_adversary import VirtualAdversary
 from holdfast.adversary.weakening import Weakening, WeakeningAscent, uniform_start
 from holdfast.backbone import Features
@@ -67,11 +68,13 @@ class Combined(ContrastiveObjective):
     Args:
         keys: "encoder": keys from a second dropout pass, with gradient; "momentum": keys from a momentum encoder.
         momentum: m in [0, 1], momentum of that encoder.
+        momentum_warm_up: let m rise from 0.1 in the first steps.
         negatives: one or more, joined by "+": "batch" (the other sentences' keys), "queue" (the momentum encoder's
             earlier keys) and "adversaries" (learned negatives).
         queue_size: Q, number of keys in the queue.
         adversaries: M, the number of learned negatives.
         adversaries_learning_rate: α_n, learning rate of their ascent.
+        adversaries_step: "normalised", by the direction of the gradient alone, or "raw".
         adversarial_positive: use x_adv as a second positive.
         ascent_steps: K = T, steps of its attack, of size 1e-3 (FGSM) and 1e-5 (PGD), mixed in equal shares.
         gamma: γ, weight of x_adv's own contrastive term.
@@ -107,10 +110,12 @@ class Combined(ContrastiveObjective):
         *,
         keys: Keys = "encoder",
         momentum: float = 0.995,
+        momentum_warm_up: bool = True,
         negatives: str = "batch",
         queue_size: int = 4096,
         adversaries: int = 64,
         adversaries_learning_rate: float = 3e-3,
+        adversaries_step: NegativesStep = "normalised",
         adversarial_positive: bool = False,
         ascent_steps: int = 5,
         gamma: float = 1 / 128,
@@ -123,7 +128,7 @@ class Combined(ContrastiveObjective):
         duplicates: Duplicates = "mask",
     ) -> None:
         super().__init__(model, temperature=temperature, head=head, duplicates=duplicates)
-        check_words(keys=(keys, Keys))
+        check_words(keys=(keys, Keys), adversaries_step=(adversaries_step, NegativesStep))
         named = _negatives(negatives)
         if "queue" in named and keys != "momentum":
             raise ValueError('a queue holds keys that change slowly: negatives="queue" needs keys="momentum"')
@@ -133,13 +138,19 @@ class Combined(ContrastiveObjective):
             raise ValueError("regularisation and gamma ≥ 0, ascent_steps and weakening_steps > 0 are required")
         self.gamma, self.regularisation = gamma, regularisation
         self.in_batch_negatives = "batch" in named
-        self.follower = MomentumEncoder(model, self.head, momentum=momentum) if keys == "momentum" else None
+        self.follower: MomentumEncoder | None = None
+        if keys == "momentum":
+            self.follower = MomentumEncoder(model, self.head, momentum=momentum, warm_up=momentum_warm_up)
         self.queue = KeyQueue(queue_size, self.encoder.dimension) if "queue" in named else None
-        self.negatives = (
-            LearnedNegatives(adversaries, self.encoder.dimension, learning_rate=adversaries_learning_rate, momentum=0.9)
-            if "adversaries" in named
-            else None
-        )
+        self.negatives: LearnedNegatives | None = None
+        if "adversaries" in named:
+            self.negatives = LearnedNegatives(
+                adversaries,
+                self.encoder.dimension,
+                learning_rate=adversaries_learning_rate,
+                momentum=0.9,
+                step=adversaries_step,
+            )
         radius = 1e-3 * ascent_steps
         self.ascent = (
             MixedAscent(ascent_steps, ascent_steps, 1e-5, 1e-3, 0.5, radius, "inf") if adversarial_positive else None
@@ -147,6 +158,7 @@ class Combined(ContrastiveObjective):
         self.weakening = WeakeningAscent(weakening_steps, 0.5, 0.05) if weakening else None
         self.weakening_layers = weakening_layers
         self.virtual = VirtualAdversary()
+        self.noise = PairedNoise() if regularisation else None
         self._pending: list[tuple[Tensor, Tensor]] = []
 
     def needs_dropout(self, columns: int) -> bool:
@@ -224,8 +236,9 @@ class Combined(ContrastiveObjective):
         return uniform_start(x, self.weakening_layers)
 
     def initial_perturbation(self, h: Tensor, mask: Tensor) -> Tensor:
-        """Draw r⁰ of the virtual adversary, for sentence vectors h (B, 1, d)."""
-        return self.virtual.noise(h, mask)
+        """Draw r⁰ of the virtual adversary, for sentence vectors h (B, 1, d), from a generator of its own."""
+        assert self.noise is not None
+        return self.virtual.noise(h, mask, self.noise.generator(h.device, move=self.is_training_pass))
 
     def _negative_masks(self, sentences: Features) -> tuple[NegativeMasks, Tensor | None]:
         """Return the masks of the negatives and, with a queue, the hashes of the texts to push into it."""

@@ -47,11 +47,6 @@ class RegulariserWeight(nn.Module):
             self.register_buffer("running", torch.zeros(2))
 
     @property
-    def is_zero(self) -> bool:
-        """Return True if the regulariser is off."""
-        return self.fixed == 0.0
-
-    @property
     def value(self) -> Tensor | float:
         """Return λ; by share, 0 before the first measurement."""
         if self.fixed is not None:

@@ -117,8 +117,8 @@ class VAdvCSE(ContrastiveObjective):
         if as_released and (divergence, space, norm) != ("js", "sentence", "2"):
             raise ValueError("as_released has divergence='js', space='sentence' and norm='2' only")
         self.weight = RegulariserWeight(regularisation, SHARE if regularisation_share is None else regularisation_share)
-        self.noise = None if self.weight.is_zero else PairedNoise()  # without an attack there is no state of it
-        self.divergence, self.space = divergence, space
+        self.noise = None if regularisation == 0.0 else PairedNoise()  # without an attack there is no state of it
+        self.regularisation, self.divergence, self.space = regularisation, divergence, space
         self.adversary = VirtualAdversary(steps, radius, step_size, norm, init_std, as_released)
         self.stop_gradient, self.as_released = stop_gradient, as_released
 
@@ -140,7 +140,7 @@ class VAdvCSE(ContrastiveObjective):
         def terms(cut: Cut) -> dict[str, Tensor]:
             z, (statistics, _) = self.head.with_statistics(cut(h), views=2)
             z, z_positive = z.chunk(2)
-            if self.weight.is_zero:  # no random numbers are drawn: exactly SimCSE, to the bit
+            if self.regularisation == 0.0:  # no random numbers are drawn: exactly SimCSE, to the bit
                 self.diagnostics["gradient_share"] = z.new_zeros(())
                 return {"contrastive": self.in_batch_loss(z, z_positive, equal), "regulariser": z.new_zeros(())}
             if self.space == "sentence":
