@@ -40,6 +40,7 @@ def test_all_benchmarks_are_run_with_what_is_given_and_others_left_out() -> None
     # These train for hours, or settle a choice once (what they found is in RESULTS.md), or print texts to be read.
     others = {
         "train_methods",
+        "tune_learning_rate",
         "calibrate_similarity",
         "edit_samples",
         "fit_typing",
