@@ -31,7 +31,7 @@ SENTENCES, EVALUATIONS = 25_600, 8
 NAMES = ("method", "learning_rate", "seed", "options", "batch_size", "steps", "model_sha256", "corpus", "precision")
 """What two runs of which one is not made again have in common."""
 
-BROKE_OFF = ("try a lower --learning-rate", "vectors that are not finite")
+BROKE_OFF = ("try a lower --learning-rate", "vectors that are not finite", "a zero vector", "collapsed?")
 """Parts of the messages of a training that its learning rate has destroyed."""
 
 
