@@ -50,8 +50,9 @@ def load_sentence_transformer(
     Args:
         spec: as for `resolve_model`.
         pooling: ``"cls"``, ``"mean"``, ``"max"``, ``"lasttoken"``, ``"last-two"`` (the mean over the tokens of the last
-            two layers' average) or ``"prompt"``; ``None`` means the default for a raw language model and "its own" for a SentenceTransformer. For other kinds, such as CrossEncoder or
-            SparseEncoder, a pooling selects only the transformer.
+            two layers' average) or ``"prompt"``; ``None`` means the default for a raw language model and "its own" for
+            a SentenceTransformer. For other kinds, such as CrossEncoder or SparseEncoder, a pooling selects only the
+            transformer.
         device: device of the model (``"cpu"``, ``"cuda"``, ...); ``None``: the best available one.
         prompts: the choice of a prompt, stored on the model (`choose_prompts`); ``None``: none is made yet, and a model
             with prompts and no default cannot encode texts.

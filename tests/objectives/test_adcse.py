@@ -15,8 +15,12 @@ from holdfast.objectives import SimCSE, adcse
 from holdfast.objectives.adcse import AdCSE
 
 SETTINGS: dict[str, Any] = {
-    **{"temperature": 0.1, "negatives": 5, "negatives_learning_rate": 0.4, "negatives_step": "raw"},
-    **{"momentum": 0.7, "momentum_warm_up": False},
+    "temperature": 0.1,
+    "negatives": 5,
+    "negatives_learning_rate": 0.4,
+    "negatives_step": "raw",
+    "momentum": 0.7,
+    "momentum_warm_up": False,
 }
 
 
@@ -155,7 +159,8 @@ def test_far_negatives_turn_by_the_normalised_step_alone(exact_model: Any, batch
 @pytest.mark.parametrize("preset", ["paper", "as_released"])
 def test_the_presets_keep_the_papers_step_and_momentum(exact_model: Any, preset: str) -> None:
     objective, ours = AdCSE(exact_model, **AdCSE.PRESETS[preset]), AdCSE(exact_model)
-    assert objective.follower is not None and ours.follower is not None
+    assert objective.follower is not None
+    assert ours.follower is not None
     assert (objective.negatives.step, objective.follower.warm_up) == ("raw", False)
     assert (ours.negatives.step, ours.follower.warm_up) == ("normalised", True)
 

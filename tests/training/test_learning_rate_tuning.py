@@ -51,9 +51,7 @@ def test_each_rate_of_each_method_is_a_line_and_none_is_made_twice(
     assert capsys.readouterr().out == script.table(records, (1e-3, 1e-2)) + "\n"
 
 
-def test_a_killed_run_goes_on(
-    script: Any, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_run_goes_on(script: Any, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words += ["--methods", "simcse", "--rates", "1e-3"]
     finish = training_run._finish
     monkeypatch.setattr(training_run, "_finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -65,9 +63,7 @@ def test_a_killed_run_goes_on(
     monkeypatch.setattr(training_run, "_finish", finish)
     steps: list[int] = []
     step = training_run.HoldfastTrainer.training_step
-    monkeypatch.setattr(
-        training_run.HoldfastTrainer, "training_step", lambda *given: steps.append(1) or step(*given)
-    )
+    monkeypatch.setattr(training_run.HoldfastTrainer, "training_step", lambda *given: steps.append(1) or step(*given))
     script.main(words)
     assert steps == [], "all steps were in the checkpoint"
     assert len(script.read(tmp_path / "out" / "runs.jsonl")) == 1

@@ -122,9 +122,7 @@ class AdCSE(ContrastiveObjective):
         self.key_head = key_head
         self.follower: MomentumEncoder | None = None
         if untied:
-            self.follower = MomentumEncoder(
-                model, self._followed_head(), momentum=momentum, warm_up=momentum_warm_up
-            )
+            self.follower = MomentumEncoder(model, self._followed_head(), momentum=momentum, warm_up=momentum_warm_up)
             if key_start == "random":
                 self.follower.randomise()
 

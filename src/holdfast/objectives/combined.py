@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,7 @@ from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, Weakener
 from holdfast.errors import UserError
+from holdfast.objectives.combined_parts import NegativeMasks, Projected
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.contrastive_objective import ContrastiveObjective
 from holdfast.objectives.dimensions import Cut
@@ -29,26 +30,6 @@ from holdfast.objectives.option_checks import check_words
 
 Keys = Literal["encoder", "momentum"]
 NEGATIVES = ("batch", "queue", "adversaries")
-
-
-class NegativeMasks(NamedTuple):
-    """The masks of the negatives of each query.
-
-    Attributes:
-        equal: (B, N), true at keys of the batch that are not negatives, as returned by `Objective.equal_texts`.
-        queue: (B, Q), true at keys of the queue that are negatives, from `Objective.equal_in_queue`; None: no queue.
-    """
-
-    equal: Tensor | None
-    queue: Tensor | None
-
-
-class _Projected(NamedTuple):
-    """Projected vectors z and their keys, both (B, d), and the statistics of z's view."""
-
-    z: Tensor
-    keys: Tensor
-    statistics: Statistics
 
 
 class Combined(ContrastiveObjective):
@@ -193,12 +174,12 @@ class Combined(ContrastiveObjective):
 
         return self.at_each_dimension(terms)
 
-    def _projected(self, h: Tensor, keys: Tensor | None) -> _Projected:
+    def _projected(self, h: Tensor, keys: Tensor | None) -> Projected:
         """Project sentence vectors h (views·B, d); without momentum keys those of the second view are the keys."""
         z, (statistics, *_) = self.head.with_statistics(h, views=1 if keys is not None else 2)
         if keys is None:
             z, keys = z.chunk(2)
-        return _Projected(z, keys, statistics)
+        return Projected(z, keys, statistics)
 
     def follow(self) -> None:
         """Make an ascent step of the negatives, update the momentum encoder, and enqueue the last keys."""
@@ -307,7 +288,7 @@ class Combined(ContrastiveObjective):
         return perturbed(x, delta)
 
     def _contrastive(
-        self, projected: _Projected, h_adversarial: Tensor | None, masked: NegativeMasks
+        self, projected: Projected, h_adversarial: Tensor | None, masked: NegativeMasks
     ) -> dict[str, Tensor]:
         """Return the contrastive terms, with RobustEmbed's second positive if there is one."""
         z, keys, statistics = projected

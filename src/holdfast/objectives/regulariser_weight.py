@@ -19,7 +19,8 @@ class RegulariserWeight(nn.Module):
     By share, λ is such that F has the share s of the gradient, in the geometric mean over about the last ten steps:
 
     .. math::
-        \lambda = \frac{s}{1 - s} e^{-\rho}, \qquad \rho \leftarrow 0.9\,\rho + 0.1 \log\frac{\|\nabla F\|}{\|\nabla L\|}
+        \lambda = \frac{s}{1 - s} e^{-\rho}, \qquad
+        \rho \leftarrow 0.9\,\rho + 0.1 \log\frac{\|\nabla F\|}{\|\nabla L\|}
 
     where ρ starts as the logarithm of the first step. The gradients are those that :meth:`measure` is given.
 

@@ -37,8 +37,8 @@ class TrainConfig(PromptOptions):
         positive_column: Column of the corpus that holds a positive of each sentence, for methods that take positives.
         data: Folder of labelled data sets: STS-B dev for the selection, the STS test sets for the report; None:
             $HOLDFAST_DATA, else the hub.
-        pooling: cls, mean, max, lasttoken, last-two (layers) or prompt, for a raw language model; None: cls, of decoders
-            lasttoken.
+        pooling: cls, mean, max, lasttoken, last-two (layers) or prompt, for a raw language model; None: cls, of
+            decoders lasttoken.
         lora: Train adapters alone (LoRA): r=16, alpha=32 (2·r), dropout=0, targets=query+value (all linear maps in the
             layers), save=merged (into the finished model) or adapter (alone, for the same base model); needs peft.
         matryoshka: Numbers of dimensions to which vectors will be shortened, as 256,64: the loss is the mean over them
