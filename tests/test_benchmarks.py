@@ -41,6 +41,7 @@ def test_all_benchmarks_are_run_with_what_is_given_and_others_left_out() -> None
     others = {
         "adv_defence",
         "train_methods",
+        "tune_learning_rate",
         "calibrate_similarity",
         "edit_samples",
         "fit_typing",

@@ -36,7 +36,7 @@ VERBS = [
     "transfer",
     "doctor",
 ]
-VERBS += ["harden", "distill", "compare", "watch", "data list", "data check", "methods", "demo"]
+VERBS += ["harden", "distill", "compare", "watch", "data list", "data check", "data texts", "methods", "demo"]
 TRAIN = ["train", "simcse", "--model", "lm", "--corpus", "corpus.txt", "--output", "out"]
 SHORT = ["--max-steps", "3", "--batch-size", "8", "--precision", "fp32"]
 

@@ -121,9 +121,28 @@ def test_every_backbone_loads_from_a_language_model_and_from_what_it_was_saved_a
 
 
 def test_unknown_pooling_names_the_nearest(raw: Path) -> None:
-    known = "cls, mean, max, lasttoken, prompt"
+    known = "cls, mean, max, lasttoken, last-two, prompt"
     with pytest.raises(UserError, match=rf"unknown pooling 'men' \(did you mean 'mean'\?\): use one of {known}"):
         load_sentence_transformer(str(raw), pooling="men")
+
+
+def test_the_mean_of_the_last_two_layers(raw: Path, tmp_path: Path, sentences: list[str]) -> None:
+    model = load_sentence_transformer(str(raw), pooling="last-two", device="cpu")
+    features = model.preprocess(sentences)
+    with torch.no_grad():
+        transformer = model.transformers_model
+        states = transformer(
+            **{name: features[name] for name in ("input_ids", "attention_mask")}, output_hidden_states=True
+        ).hidden_states
+        mask = features["attention_mask"][..., None]
+        expected = ((states[-2] + states[-1]) / 2 * mask).sum(1) / mask.sum(1)
+    found = model.encode(sentences, convert_to_tensor=True, batch_size=len(sentences))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    model.save_pretrained(str(tmp_path / "saved"), create_model_card=False)
+    again = load_sentence_transformer(str(tmp_path / "saved"), pooling="last-two", device="cpu")
+    torch.testing.assert_close(again.encode(sentences, convert_to_tensor=True), found, rtol=1e-5, atol=1e-6)
+    with pytest.raises(UserError, match="whose pooling is last-two"):
+        load_sentence_transformer(str(tmp_path / "saved"), pooling="mean")
 
 
 # --- finding ---------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from holdfast.adapter_folder import adapter_in
 from holdfast.adapters import merge_adapters, refuse_unfilled
 from holdfast.errors import UserError, did_you_mean
 from holdfast.input_limits import settle_limits
+from holdfast.layer_average import average_of_two, averages_last_two
 from holdfast.loading import LoadFindings, loading, warn_unused_weights
 from holdfast.model_folder import SENTENCE_TRANSFORMER, is_model2vec, model_kind, model_modules
 from holdfast.model_lookup import resolve_model
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from holdfast.backends.backend_options import Backend
 
-POOLINGS = ("cls", "mean", "max", "lasttoken", "prompt")
+POOLINGS = ("cls", "mean", "max", "lasttoken", "last-two", "prompt")
 _READ_AS = "_holdfast_read_as"
 """The attribute of a loaded model with the notices on how it is read."""
 _BACKEND = "_holdfast_backend"
@@ -48,9 +49,10 @@ def load_sentence_transformer(
 
     Args:
         spec: as for `resolve_model`.
-        pooling: ``"cls"``, ``"mean"``, ``"max"``, ``"lasttoken"`` or ``"prompt"``; ``None`` means the default for a raw
-            language model and "its own" for a SentenceTransformer. For other kinds, such as CrossEncoder or
-            SparseEncoder, a pooling selects only the transformer.
+        pooling: ``"cls"``, ``"mean"``, ``"max"``, ``"lasttoken"``, ``"last-two"`` (the mean over the tokens of the last
+            two layers' average) or ``"prompt"``; ``None`` means the default for a raw language model and "its own" for
+            a SentenceTransformer. For other kinds, such as CrossEncoder or SparseEncoder, a pooling selects only the
+            transformer.
         device: device of the model (``"cpu"``, ``"cuda"``, ...); ``None``: the best available one.
         prompts: the choice of a prompt, stored on the model (`choose_prompts`); ``None``: none is made yet, and a model
             with prompts and no default cannot encode texts.
@@ -228,8 +230,9 @@ def _load_raw(folder: Path, pooling: str | None, spec: str) -> SentenceTransform
     pooling = _checked_pooling(transformer, pooling, spec)
     width = transformer.get_embedding_dimension()
     # Names of poolings are those of the sentence-transformers module, except "prompt", which is added later.
-    mode = "mean" if pooling == "prompt" else pooling
-    return SentenceTransformer(modules=[transformer, Pooling(width, pooling_mode=mode)], device="cpu")
+    mode = "mean" if pooling in ("prompt", "last-two") else pooling
+    average = [average_of_two(transformer, -2, name=spec)] if pooling == "last-two" else []
+    return SentenceTransformer(modules=[transformer, *average, Pooling(width, pooling_mode=mode)], device="cpu")
 
 
 def _checked_pooling(transformer: Any, pooling: str | None, spec: str) -> str:
@@ -255,6 +258,8 @@ def _own_pooling(model: SentenceTransformer) -> str | None:
 
     if Prompt.of(model) is not None:
         return "prompt"
+    if averages_last_two(model):
+        return "last-two"
     for module in model.children():
         if isinstance(module, Pooling):
             mode = module.pooling_mode

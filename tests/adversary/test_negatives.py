@@ -55,6 +55,44 @@ def test_two_steps_in_numpy() -> None:
     np.testing.assert_allclose(ours.velocity.numpy(), v, rtol=1e-12)
 
 
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_a_normalised_step_has_the_same_angle_whatever_the_gradient_and_the_length_are(scale: float) -> None:
+    plain, scaled = (build(step="normalised").float() for _ in range(2))
+    scaled.vectors.mul_(50.0)
+    for seed in (1, 2):
+        for ours, factor in ((plain, 1.0), (scaled, scale)):
+            (ours() * target(seed).float() * factor).sum().backward()
+            ours.ascend()
+        torch.testing.assert_close(scaled.vectors / 50.0, plain.vectors)
+        torch.testing.assert_close(scaled.turned, plain.turned)
+    one = build(step="normalised", momentum=0.0, learning_rate=3e-3)
+    lengths = one.vectors.norm(dim=-1)
+    (one() * target()).sum().backward()
+    one.ascend()
+    assert one.turned.item() == pytest.approx(np.degrees(np.arctan(3e-3)))
+    torch.testing.assert_close(one.vectors.norm(dim=-1), lengths)
+
+
+def test_the_angle_of_a_step_by_arccos() -> None:
+    for step in ("raw", "normalised"):
+        ours = build(step=step)
+        before = ours.vectors.clone()
+        assert ours.turned == 0.0
+        (ours() * target()).sum().backward()
+        ours.ascend()
+        cosines = torch.cosine_similarity(before, ours.vectors).numpy()
+        assert ours.turned.item() == pytest.approx(np.degrees(np.arccos(cosines)).mean(), rel=1e-6)
+
+
+def test_a_negative_without_a_gradient_stays() -> None:
+    ours = build(step="normalised")
+    before = ours.vectors.clone()
+    (ours()[:2] * target()[:2]).sum().backward()
+    ours.ascend()
+    torch.testing.assert_close(ours.vectors[2:], before[2:], rtol=1e-14, atol=0)
+    assert not torch.isclose(ours.vectors[:2], before[:2]).all(dim=1).any()
+
+
 def test_they_are_of_unit_length_and_climb() -> None:
     ours = build()
     ours.vectors.mul_(7.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,14 @@ from holdfast.encoder import Encoder
 from holdfast.objectives import SimCSE, adcse
 from holdfast.objectives.adcse import AdCSE
 
-SETTINGS: dict[str, Any] = {"temperature": 0.1, "negatives": 5, "negatives_learning_rate": 0.4, "momentum": 0.7}
+SETTINGS: dict[str, Any] = {
+    "temperature": 0.1,
+    "negatives": 5,
+    "negatives_learning_rate": 0.4,
+    "negatives_step": "raw",
+    "momentum": 0.7,
+    "momentum_warm_up": False,
+}
 
 
 def build(model: Any, **changes: Any) -> AdCSE:
@@ -46,6 +54,7 @@ class Slow:
         self.p = copy.deepcopy(self.q)
         self.n = objective.negatives.vectors.numpy().copy()
         self.v = np.zeros_like(self.n)
+        self.steps = 0
         self.ids = [row[mask.bool()] for row, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)]
 
     def vectors(self, pair: Any, head: Any = None) -> list[torch.Tensor]:
@@ -81,10 +90,20 @@ class Slow:
         loss.backward()
         gradients = {name: p.grad.clone() for name, p in self.q.named_parameters() if p.grad is not None}
         o = self.o.negatives
-        self.v = o.momentum * self.v + slope - o.weight_decay * self.n
-        self.n = self.n + o.learning_rate * self.v
+        lengths = np.linalg.norm(self.n, axis=1, keepdims=True)
+        if o.step == "raw":
+            self.v = o.momentum * self.v + slope - o.weight_decay * self.n
+            self.n = self.n + o.learning_rate * self.v
+        else:
+            unit, direction = self.n / lengths, slope / np.linalg.norm(slope, axis=1, keepdims=True)
+            self.v = o.momentum * self.v + direction - o.weight_decay * unit
+            reached = unit + o.learning_rate * self.v
+            self.n = lengths * reached / np.linalg.norm(reached, axis=1, keepdims=True)
         assert self.o.follower is not None
         m = self.o.follower.momentum
+        if self.o.follower.warm_up:
+            m = min(m, (1 + self.steps) / (10 + self.steps))
+        self.steps += 1
         with torch.no_grad():
             for theirs, mine in zip(self.q.parameters(), self.p.parameters(), strict=True):
                 if theirs.grad is not None:
@@ -94,7 +113,16 @@ class Slow:
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"in_batch_negatives": False}, {"negatives_weight_decay": 0.1}, {"key_head": "shared"}]
+    "changes",
+    [
+        {},
+        {"in_batch_negatives": False},
+        {"negatives_weight_decay": 0.1},
+        {"key_head": "shared"},
+        {"negatives_step": "normalised", "negatives_weight_decay": 0.1},
+        {"momentum_warm_up": True},
+    ],
+    ids=str,
 )
 def test_three_steps_match_algorithm_1(exact_model: Any, batch: dict[str, Any], changes: dict[str, Any]) -> None:
     objective = build(exact_model, **changes)
@@ -116,6 +144,25 @@ def test_three_steps_match_algorithm_1(exact_model: Any, batch: dict[str, Any], 
         assert objective.follower is not None
         for own, value in zip(objective.follower.followed_model.parameters(), slow.p[0].parameters(), strict=True):
             torch.testing.assert_close(own, value, rtol=1e-9, atol=1e-12)
+
+
+def test_far_negatives_turn_by_the_normalised_step_alone(exact_model: Any, batch: dict[str, Any]) -> None:
+    """The share of the loss of each is about e^(-1/τ): eq. 5 starts where a step along the gradient moves nothing."""
+    for step, degrees in (("raw", 0.0), ("normalised", math.degrees(math.atan(3e-3)))):
+        objective = AdCSE(exact_model, negatives_step=step, temperature=0.02, in_batch_negatives=False).float()
+        objective.followed_by_trainer = True
+        objective([dict(batch)])["contrastive"].backward()
+        objective.follow()
+        assert objective.diagnostics["negatives_turned"].item() == pytest.approx(degrees, rel=1e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize("preset", ["paper", "as_released"])
+def test_the_presets_keep_the_papers_step_and_momentum(exact_model: Any, preset: str) -> None:
+    objective, ours = AdCSE(exact_model, **AdCSE.PRESETS[preset]), AdCSE(exact_model)
+    assert objective.follower is not None
+    assert ours.follower is not None
+    assert (objective.negatives.step, objective.follower.warm_up) == ("raw", False)
+    assert (ours.negatives.step, ours.follower.warm_up) == ("normalised", True)
 
 
 @pytest.mark.parametrize("views", ["dropout", "given"])

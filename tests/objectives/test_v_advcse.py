@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from torch import nn
 
 from holdfast.adversary.balls import per_coordinate, project, sentence_norm
 from holdfast.encoder import Encoder
-from holdfast.objectives import SimCSE, v_advcse
-from holdfast.objectives.v_advcse import VAdvCSE, gradient_share
+from holdfast.objectives import SimCSE, regulariser_weight
+from holdfast.objectives.regulariser_weight import RegulariserWeight, gradient_norms, share_of
+from holdfast.objectives.v_advcse import VAdvCSE
 from holdfast.training.method_options import describe
 from warm import WarmPython
 
@@ -124,7 +126,7 @@ class Slow:
             attacks.append(self.attack(i, views[0][i].detach(), h[i].detach(), z[i].detach(), fixed))
             clean = z[i].detach() if self.o.stop_gradient else z[i]
             regulariser.append(self.distance(clean, self.perturbed(i, views[0][i], h[i], attacks[i], own)))
-        return torch.stack(contrastive).mean(), self.o.regularisation * torch.stack(regulariser).mean(), attacks
+        return torch.stack(contrastive).mean(), self.o.weight.fixed * torch.stack(regulariser).mean(), attacks
 
 
 @pytest.mark.parametrize(
@@ -170,7 +172,7 @@ def test_the_attack_raises_the_distance_inside_the_ball_and_leaves_no_trace(
     make_encoder_model: Any, sentences: list[str], norm: Any, space: Any
 ) -> None:
     model = make_encoder_model("bert").train()
-    radius = 0.2 if norm == "2" else 0.02
+    radius = 0.1 if norm == "2" else 0.01
     objective = VAdvCSE(model, norm=norm, space=space, radius=radius, steps=2)
     features = dict(model.preprocess(sentences))
     encoder = Encoder(model)
@@ -194,7 +196,7 @@ def test_the_attack_raises_the_distance_inside_the_ball_and_leaves_no_trace(
     def distance(at: torch.Tensor) -> float:
         with encoder.attack_mode(), torch.no_grad():
             z_perturbed = objective._project(objective._perturbed(encoder, features, x, at), statistics)
-            return objective.compute_loss(z, z, z_perturbed)["regulariser"].item()
+            return objective.distance(z, z_perturbed).item()
 
     other = project(torch.randn_like(r) * 10, mask, norm, per_coordinate(radius, mask, 16, norm))
     if norm == "inf":
@@ -246,6 +248,94 @@ def test_lambda_0_is_simcse_to_the_bit(make_encoder_model: Any, sentences: list[
     assert results[0][1]
 
 
+@pytest.mark.parametrize("space", ["sentence", "token"])
+def test_trainings_with_and_without_the_attack_have_the_same_dropout(
+    make_encoder_model: Any, sentences: list[str], space: Any
+) -> None:
+    """Before the weights differ, the contrastive term and the random state are equal to the bit, step after step."""
+    found = []
+    for options in ({"regularisation": 0.0}, {"regularisation": 0.7}, {"regularisation_share": 0.2}):
+        model = make_encoder_model("bert").train()
+        torch.manual_seed(4)
+        objective = VAdvCSE(model, space=space, **options)
+        features = dict(model.preprocess(sentences))
+        found.append([objective([dict(features)])["contrastive"] for _ in range(3)])
+        found[-1].append(torch.get_rng_state())
+    torch.testing.assert_close(found[1], found[0], rtol=0, atol=0)
+    torch.testing.assert_close(found[2], found[0], rtol=0, atol=0)
+    assert len({term.item() for term in found[0][:3]}) == 3, "there is dropout"
+
+
+def test_the_noise_is_new_in_each_step_and_goes_on_after_a_checkpoint(
+    make_encoder_model: Any, sentences: list[str]
+) -> None:
+    model = make_encoder_model("bert").train()
+    torch.manual_seed(4)
+    whole, resumed = VAdvCSE(model), VAdvCSE(model)
+    x, mask = torch.zeros(8, 1, 16), torch.ones(8, 1)
+    noise = [whole.initial_noise(x, mask) for _ in range(2)]
+    resumed.load_own_state(whole.own_state())
+    noise += [whole.initial_noise(x, mask), resumed.initial_noise(x, mask)]
+    assert torch.equal(noise[2], noise[3])
+    assert not any(torch.equal(noise[i], noise[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
+    with torch.no_grad():  # an evaluation
+        assert torch.equal(resumed.initial_noise(x, mask), resumed.initial_noise(x, mask))
+    torch.manual_seed(5)
+    assert not torch.equal(VAdvCSE(model).initial_noise(x, mask), noise[0]), "a run of another seed has other noise"
+
+
+@pytest.mark.parametrize("head", ["bn", "tanh"])
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_the_regulariser_gets_its_share_of_the_gradient(
+    make_encoder_model: Any, sentences: list[str], head: Any, share: float
+) -> None:
+    model = make_encoder_model("bert").train()
+    torch.manual_seed(4)
+    objective = VAdvCSE(model, head=head, regularisation_share=share)
+    features = dict(model.preprocess(sentences))
+    found = []
+    for _ in range(40):
+        objective([dict(features)])
+        found.append(objective.diagnostics["gradient_share"].item())
+    assert found[0] == pytest.approx(share, rel=1e-4), "the first step sets it"
+    assert sum(found) / 40 == pytest.approx(share, rel=0.15)
+    assert objective.diagnostics["regularisation"] == objective.weight.value
+
+
+def test_the_share_of_shortened_vectors_is_measured_on_the_whole_ones(exact_model: Any, batch: dict[str, Any]) -> None:
+    shortened, whole = (VAdvCSE(exact_model, head="none").double() for _ in range(2))
+    whole.noise.place.copy_(shortened.noise.place)
+    shortened.use_dimensions({8: 1.0})
+    for objective in (shortened, whole):
+        objective([dict(batch)])
+    torch.testing.assert_close(shortened.weight.running, whole.weight.running, rtol=1e-9, atol=1e-12)
+    assert shortened.weight.running[1] == 1
+
+
+class TestRegulariserWeight:
+    def test_by_share_it_follows_the_running_ratio(self) -> None:
+        weight = RegulariserWeight(None, 0.2)
+        assert weight.value == 0.0
+        for regulariser, loss in ((4.0, 2.0), (1.0, 8.0)):
+            weight.measure(torch.tensor(regulariser), torch.tensor(loss))
+        ratio = 2.0**0.9 * 0.125**0.1
+        assert weight.value.item() == pytest.approx(0.25 / ratio)
+        for regulariser, loss in ((0.0, 1.0), (1.0, 0.0), (float("nan"), 1.0)):
+            weight.measure(torch.tensor(regulariser), torch.tensor(loss))
+        assert weight.value.item() == pytest.approx(0.25 / ratio), "such steps do not count"
+
+    def test_a_fixed_one_has_no_state(self) -> None:
+        weight = RegulariserWeight(0.3, 0.1)
+        weight.measure(torch.tensor(4.0), torch.tensor(2.0))
+        assert (weight.value, list(weight.state_dict())) == (0.3, [])
+
+    def test_all_processes_have_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(regulariser_weight, "mean_over_processes", lambda mine: (mine + math.log(8.0)) / 2)
+        weight = RegulariserWeight(None, 0.5)
+        weight.measure(torch.tensor(2.0), torch.tensor(1.0))
+        assert weight.value.item() == pytest.approx(1 / 4.0)
+
+
 def test_permuting_the_batch_changes_nothing(
     exact_model: Any, batch: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,7 +377,7 @@ def test_the_clean_side_is_constant_unless_asked_otherwise(exact_model: Any) -> 
     z, z_perturbed = (torch.randn(4, 16, dtype=torch.float64, requires_grad=True) for _ in range(2))
     for stop_gradient in (True, False):
         objective = VAdvCSE(exact_model, stop_gradient=stop_gradient)
-        term = objective.compute_loss(z, z.detach(), z_perturbed)["regulariser"]
+        term = objective.distance(z, z_perturbed)
         clean, perturbed = torch.autograd.grad(term, [z, z_perturbed], allow_unused=True)
         assert (clean is None) is stop_gradient
         assert perturbed.abs().max() > 1e-4
@@ -316,7 +406,7 @@ def test_the_running_statistics_move_once_a_step(
     for _ in range(2):
         objective([dict(batch)])
         simcse([dict(batch)])
-    torch.testing.assert_close(objective.own_state(), simcse.own_state(), rtol=0, atol=0)
+    torch.testing.assert_close(objective.head.state_dict(), simcse.head.state_dict(), rtol=0, atol=0)
     assert objective.head.wide_norm.running_mean.abs().max() > 1e-3
 
 
@@ -326,7 +416,7 @@ def test_the_attack_under_bf16_matches_fp32(make_encoder_model: Any, sentences: 
     features = dict(model.preprocess(sentences))
     rises = {}
     for bf16 in (False, True):
-        torch.manual_seed(1)
+        objective.noise.place[1] = 0  # the same noise
         encoder = Encoder(model)
         h = encoder.encode(features).detach()
         z, (statistics,) = objective.head.with_statistics(h)
@@ -352,7 +442,7 @@ def test_a_whole_step_under_bf16(make_encoder_model: Any, sentences: list[str]) 
 def test_the_gradient_share_by_hand() -> None:
     vectors = [torch.ones(3, 2, requires_grad=True), torch.ones(2, 2, requires_grad=True)]
     contrastive, regulariser = (vectors[0] * 4).sum(), (vectors[0] * 1).sum() + (vectors[1] * 2).sum()
-    share = gradient_share(regulariser, contrastive, vectors)
+    share = share_of(*gradient_norms([regulariser, contrastive], vectors))
     ours, theirs = (6 * 1 + 4 * 4) ** 0.5, (6 * 16) ** 0.5
     assert share.item() == pytest.approx(ours / (ours + theirs))
     assert not share.requires_grad
@@ -376,7 +466,7 @@ def test_the_logged_share_is_of_all_sentence_vectors(
     objective([dict(batch)])
     share = objective.diagnostics["gradient_share"].item()
     monkeypatch.setattr(Encoder, "encode", keeping)
-    monkeypatch.setattr(v_advcse, "gradient_share", lambda *_: torch.zeros(()))  # it would add to what is kept
+    monkeypatch.setattr(objective, "_weigh", lambda *_: None)  # it would add to what is kept
     norms = []
     for name in ("regulariser", "contrastive"):
         vectors.clear()
@@ -441,7 +531,7 @@ class TestAsReleased:
     def test_loss_and_gradients_match_a_rendering_of_the_release(
         self, objective: VAdvCSE, batch: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        objective.regularisation = 0.7
+        objective.weight.fixed = 0.7
         randomised(objective)
         noise = fixed_noise(objective, monkeypatch, scale=1e-5)[:, 0]
         mlp = nn.Sequential(
@@ -529,7 +619,7 @@ def test_wrong_options_are_refused(exact_model: Any, option: dict[str, Any], mes
 
 def test_every_option_is_explained() -> None:
     options = describe("v-advcse", VAdvCSE)["options"]
-    assert len(options) == 13
+    assert len(options) == 14
     assert all(option["meaning"] for option in options.values())
 
 

@@ -76,6 +76,26 @@ def test_a_resumed_run_saves_as_often_as_it_is_told_now(tiny: Path, corpus: Path
     assert sorted(path.name for path in again.glob("checkpoint-*")) == ["checkpoint-4", "checkpoint-6", "checkpoint-8"]
 
 
+@pytest.mark.parametrize("share", [None, 0.0, 0.3])
+def test_the_learning_rate_rises_in_the_warm_up(tiny: Path, corpus: Path, tmp_path: Path, share: float | None) -> None:
+    """Ten steps, of which the first three rise: the rate of step k is the one after k - 1 updates."""
+    settings = config(tiny, corpus, tmp_path / "out", max_steps=10, learning_rate=1e-3, warmup_share=share)
+    train(settings)
+    log = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
+    rates = [record["learning_rate"] * 1e3 for record in log if "learning_rate" in record and "loss" in record]
+    falling = [(10 - k) / 10 for k in range(10)] if not share else [k / 3 for k in range(3)]
+    falling += [] if not share else [(10 - k) / 7 for k in range(3, 10)]
+    assert rates == pytest.approx(falling)
+    run = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert run["training"].get("warmup_share", "left out") == ("left out" if share is None else share)
+
+
+def test_a_share_of_the_warm_up_out_of_range(tiny: Path, corpus: Path, tmp_path: Path) -> None:
+    for share in (-0.1, 1.0, float("nan")):
+        with pytest.raises(UserError, match="--warmup-share must be from 0 to below 1"):
+            train(config(tiny, corpus, tmp_path / "out", max_steps=1, warmup_share=share))
+
+
 @pytest.mark.parametrize(("epochs", "accumulate", "steps"), [(1.0, 1, 7), (4.0, 1, 28), (2.0, 2, 8)])
 def test_a_short_run_by_epochs_has_a_curve(
     tiny: Path, corpus: Path, tmp_path: Path, epochs: float, accumulate: int, steps: int

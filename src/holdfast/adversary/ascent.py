@@ -148,9 +148,13 @@ class MixedAscent:
         return self.mix * pgd + (1.0 - self.mix) * fgsm
 
 
-def gaussian(x: Tensor, std: float) -> Tensor:
-    """Draw N(0, σ²I) of the shape of x, in fp32 or better: ascent steps can be below the spacing of bf16 numbers."""
-    return torch.randn(x.shape, device=x.device, dtype=torch.promote_types(x.dtype, torch.float32)) * std
+def gaussian(x: Tensor, std: float, generator: torch.Generator | None = None) -> Tensor:
+    """Draw N(0, σ²I) of the shape of x, in fp32 or better: ascent steps can be below the spacing of bf16 numbers.
+
+    None draws from the global generator; another one must be on the device of x.
+    """
+    kind = torch.promote_types(x.dtype, torch.float32)
+    return torch.randn(x.shape, device=x.device, dtype=kind, generator=generator) * std
 
 
 def perturbation_gradient(loss: Callable[[Tensor], Tensor], delta: Tensor) -> tuple[Tensor, Tensor]:

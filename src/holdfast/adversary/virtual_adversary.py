@@ -37,14 +37,14 @@ class VirtualAdversary:
     init_std: float | None = None
     as_released: bool = False
 
-    def noise(self, x: Tensor, mask: Tensor) -> Tensor:
+    def noise(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Draw r⁰ for inputs x (B, L, d) with a mask (B, L) of real tokens, in fp32; not projected yet."""
         if self.init_std is not None:
-            return gaussian(x, self.init_std)
+            return gaussian(x, self.init_std, generator)
         std = per_coordinate(self.radius, mask, x.shape[-1], self.norm) / 10
         if self.norm == "inf":  # the largest of n normal numbers is about √(2 ln 2n)
             std = std / (2 * (2 * mask.sum(dim=1) * x.shape[-1]).log()).sqrt()
-        return gaussian(x, 1.0) * std[:, None, None]
+        return gaussian(x, 1.0, generator) * std[:, None, None]
 
     def climb(self, start: Tensor, mask: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, list[Tensor]]:
         """Climb ``loss``, a function of r, from ``start`` (B, L, d); return r, and the loss at each gradient."""

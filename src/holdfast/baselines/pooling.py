@@ -11,17 +11,18 @@ from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer, WeightedLayerPooling
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
 from holdfast.baselines.registry import POOLED
 from holdfast.errors import UserError, one_of
+from holdfast.layer_average import average_of_two
 from holdfast.model_lookup import resolve_model
 from holdfast.models import load_sentence_transformer, read_as, store_notices
 from holdfast.prompt import Prompt
 from holdfast.text_prompts import PromptOptions, choose_prompts
 
-# Index of the hidden state that is averaged with the last one: 0 is the input of the first layer.
-_FIRST = {"first-last": 0, "first-last-layer1": 1}
+# Index of the hidden state that is averaged with the last one: 0 is the input of the first layer, -1 the last one.
+_FIRST = {"first-last": 0, "first-last-layer1": 1, "last-two": -2}
 
 
 def load_pooled(
@@ -66,9 +67,9 @@ def with_pooling(model: SentenceTransformer, pooling: str, *, name: str = "the m
         raise UserError(f"{name} is a prompt model, whose texts are put into a template: give the masked LM itself")
     width = transformer.get_embedding_dimension()
     modules: list[torch.nn.Module] = [transformer]
-    transformer.model.config.output_hidden_states = pooling in _FIRST
+    transformer.model.config.output_hidden_states = False
     if pooling in _FIRST:
-        modules.append(_average_of_two(transformer.model.config.num_hidden_layers, _FIRST[pooling], width, name))
+        modules.append(average_of_two(transformer, _FIRST[pooling], name=name))
     modules.append(Pooling(width, "cls" if pooling == "cls" else "mean"))
     pooled = SentenceTransformer(
         modules=modules,
@@ -79,13 +80,3 @@ def with_pooling(model: SentenceTransformer, pooling: str, *, name: str = "the m
     )
     store_notices(pooled, read_as(model).get("read_as", []))
     return pooled
-
-
-def _average_of_two(layers: int, first: int, width: int, name: str) -> WeightedLayerPooling:
-    """Return a module for (hidden state ``first`` + the last one) / 2 at every token."""
-    if first >= layers:
-        raise UserError(f"{name} has {layers} layer: first-last-layer1 averages two different ones")
-    weights = torch.zeros(layers + 1 - first)
-    weights[0] = weights[-1] = 1.0
-    parameter = torch.nn.Parameter(weights, requires_grad=False)  # constant weights, not trained
-    return WeightedLayerPooling(width, num_hidden_layers=layers, layer_start=first, layer_weights=parameter)

@@ -53,6 +53,12 @@ BASELINES: dict[str, Baseline] = {
         "Gao, Yao and Chen. SimCSE: Simple Contrastive Learning of Sentence Embeddings. EMNLP 2021 (baselines).",
         needs=("model",),
     ),
+    "last-two": Baseline(
+        "the average of the last two layers",
+        "the mean over the tokens of (last layer but one + last layer) / 2",
+        "Yan et al. ConSERT: A Contrastive Framework for Self-Supervised Sentence Representation Transfer. ACL 2021.",
+        needs=("model",),
+    ),
     "whitening": Baseline(
         "BERT-whitening",
         "a linear map that makes a corpus's vectors uncorrelated, of variance 1 and mean 0",
@@ -76,5 +82,5 @@ BASELINES: dict[str, Baseline] = {
         takes=("pooling",),
     ),
 }
-POOLED = ("cls", "mean", "first-last", "first-last-layer1")
+POOLED = ("cls", "mean", "first-last", "first-last-layer1", "last-two")
 """The baselines that are a pooling; whitening and flow can use any of them."""

@@ -128,7 +128,7 @@ app = _App(
     **_APP,
 )
 data_app = _App(
-    help="List data sets and corpora, and check those at hand.",
+    help="List data sets and corpora, check those at hand, write texts.",
     epilog="\b\nExample:\n  holdfast data list --data ~/sts-data",
     **_APP,
 )

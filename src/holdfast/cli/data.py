@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -46,3 +48,28 @@ def data_check(ctx: typer.Context, data: DataFolder = None, as_json: AsJson = Fa
         console().print(table(["file", "status", "rows", "sha256", "note"], cells, right=("rows",)))
     if any(row["status"] != "ok" for row in rows):
         raise typer.Exit(1)
+
+
+@data_app.command(
+    "texts",
+    short_help="Write the texts of tasks, without labels, to a file: a corpus.",
+    epilog="\b\nExample:\n  holdfast data texts sts --data ~/sts-data --output sts.txt",
+)
+def data_texts(
+    ctx: typer.Context,
+    tasks: Annotated[str, typer.Argument(metavar="TASKS", help="Tasks, joined by commas; sts: the seven of STS.")],
+    output: Annotated[Path, typer.Option("--output", metavar="FILE", help="File to write, a text per line.")],
+    data: DataFolder = None,
+) -> None:
+    """Write the distinct texts of all splits of tasks to a file, without their labels: a corpus for `train`."""
+    from holdfast.data.task_texts import write_texts
+    from holdfast.progress import stage
+
+    with stage(progress_console(ctx, False), "reading the tasks", announce=False):
+        count = write_texts([name.strip() for name in tasks.split(",")], output, data=data)
+    console().print(
+        f"{count:,} texts in {output}, those of the test sets among them: of a model that is trained on them, a score "
+        "on these tasks is not one on unseen texts",
+        markup=False,
+        highlight=False,
+    )

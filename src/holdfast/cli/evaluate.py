@@ -46,7 +46,8 @@ class EvaluateSettings(BackendOptions, RolePromptOptions, EndpointOptions):
         qrels: For retrieval, the split of relevant documents; None: test, or the only one.
         precision: fp32 or bf16.
         text: raw, or senteval: tokenised as in SentEval where there is such a file (STS, MRPC).
-        pooling: cls, mean, max, lasttoken or prompt, for a raw language model; None: cls, of decoders lasttoken.
+        pooling: cls, mean, max, lasttoken, last-two (layers) or prompt, for a raw language model; None: cls, of
+            decoders lasttoken.
         noise: Measure the tasks in noise, too: typing, speech, ocr, accents, case.lower (upper, title, sentence),
             whitespace, full-stop or typos (synthetic), joined by commas; KIND=STRENGTH sets the share of words changed.
             It changes the second sentences of pairs, the test texts of transfer tasks and the queries of retrieval.

@@ -42,7 +42,8 @@ class MasksSettings(PromptOptions):
         options: Option of l2p-csr: threshold=0.1; repeatable.
         max_length: Tokens per sentence; longer ones are cut; None: as in training, else 32.
         features: Write the share of each feature into the JSON, too.
-        pooling: cls, mean, max, lasttoken or prompt, for a raw language model; None: cls, of decoders lasttoken.
+        pooling: cls, mean, max, lasttoken, last-two (layers) or prompt, for a raw language model; None: cls, of
+            decoders lasttoken.
         seed: Random seed.
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
         output: Write the result to this file.

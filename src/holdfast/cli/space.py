@@ -42,7 +42,8 @@ class SpaceSettings(PromptOptions):
         pairs: Pairs of texts in the picture, drawn with --seed; None: all.
         perplexity: Perplexity of t-SNE; None: 30, less for few texts.
         seed: Random seed of t-SNE and of --pairs.
-        pooling: cls, mean, max, lasttoken or prompt, for a raw language model; None: cls, of decoders lasttoken.
+        pooling: cls, mean, max, lasttoken, last-two (layers) or prompt, for a raw language model; None: cls, of
+            decoders lasttoken.
         precision: fp32 or bf16.
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
         output: Write the result to this file.

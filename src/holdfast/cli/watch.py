@@ -181,6 +181,8 @@ _NAMES: Mapping[str, str] = {
     "delta_norm": "norm of δ",
     "grad_norm": "norm of the gradient",
     "gradient_share": "regulariser's share of the gradient",
+    "regularisation": "λ",
+    "negatives_turned": "angle of the negatives' step, degrees",
 }
 
 

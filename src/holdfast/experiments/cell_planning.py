@@ -319,7 +319,7 @@ class Planner:
         settings = {
             name: value for name, value in vars(config).items() if name not in _NOT_ENCODER and name != "method"
         }
-        for name in ("positive_column", "mini_batch_size", "lora", "matryoshka", "dropout"):
+        for name in ("positive_column", "mini_batch_size", "lora", "matryoshka", "dropout", "warmup_share"):
             if settings[name] is None:
                 del settings[name]  # keeps the keys from before this setting existed
         # The options contain all that a preset sets, so its name does not change the work.

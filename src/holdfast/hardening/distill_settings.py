@@ -36,7 +36,7 @@ class DistillSettings(PromptOptions):
         hold_out: Texts of the corpus, at most a tenth, that are not trained on and measure the student.
         column: Column of the corpus that holds the texts.
         data: Folder of labelled data sets, for STS-B dev; None: $HOLDFAST_DATA.
-        pooling: cls, mean, max, lasttoken or prompt, for a teacher that is a raw language model.
+        pooling: cls, mean, max, lasttoken, last-two (layers) or prompt, for a teacher that is a raw language model.
         epochs: Passes over the corpus; None: 1.
         max_steps: Optimiser steps, in place of --epochs.
         batch_size: Texts per step.

@@ -57,7 +57,7 @@ class HardenSettings(RolePromptOptions):
         options: Option of the method `anchored`; repeatable.
         column: Column of the corpus that holds the sentences.
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
-        pooling: cls, mean, max, lasttoken or prompt, for a raw language model.
+        pooling: cls, mean, max, lasttoken, last-two (layers) or prompt, for a raw language model.
         lora: Train adapters alone, as for `holdfast train`; with save=adapter no misspellings are added to the
             vocabulary, which is that of the base model.
         matryoshka: Numbers of dimensions to which vectors will be shortened, as for `holdfast train`.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import ClassVar, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.adversary.equal_texts import Duplicates
-from holdfast.adversary.learned_negatives import LearnedNegatives
+from holdfast.adversary.learned_negatives import LearnedNegatives, NegativesStep
 from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
@@ -18,9 +18,11 @@ from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.contrastive_objective import ContrastiveObjective
 from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import HeadKind
+from holdfast.objectives.option_checks import check_words
 
 KeyHead = Literal["own", "shared"]
 KeyStart = Literal["copied", "random"]
+_PAPER: Mapping[str, Any] = {"negatives_step": "raw", "momentum_warm_up": False}
 
 
 class AdCSE(ContrastiveObjective):
@@ -42,7 +44,11 @@ class AdCSE(ContrastiveObjective):
         negatives_learning_rate: α_n, learning rate of the negatives' ascent; it is constant.
         negatives_momentum: momentum of that ascent.
         negatives_weight_decay: weight decay of that ascent.
+        negatives_step: "normalised": a step turns each negative by about α_n radians, in the direction of its gradient;
+            "raw": the paper's step, α_n times the gradient, which is nearly 0 where the negatives are far from the
+            sentences.
         momentum: m in [0, 1], momentum of the encoder p.
+        momentum_warm_up: let m rise from 0.1 in the first steps, min(m, (1 + k) / (10 + k)) in step k.
         in_batch_negatives: use the other sentences' keys as negatives as well.
         untied: the keys come from the encoder p; false for the ablation without p: they come from a second dropout pass
             of q, with gradient, as in SimCSE.
@@ -63,8 +69,9 @@ class AdCSE(ContrastiveObjective):
         "DASFAA 2022."
     )
     PRESETS: ClassVar = {
-        "paper": {"in_batch_negatives": False, "duplicates": "keep"},
+        "paper": {**_PAPER, "in_batch_negatives": False, "duplicates": "keep"},
         "as_released": {
+            **_PAPER,
             "negatives_weight_decay": 1e-4,
             "in_batch_negatives": True,
             "key_head": "shared",
@@ -84,7 +91,9 @@ class AdCSE(ContrastiveObjective):
         negatives_learning_rate: float = 3e-3,
         negatives_momentum: float = 0.9,
         negatives_weight_decay: float = 0.0,
+        negatives_step: NegativesStep = "normalised",
         momentum: float = 0.995,
+        momentum_warm_up: bool = True,
         in_batch_negatives: bool = True,
         untied: bool = True,
         head: HeadKind = "tanh",
@@ -94,6 +103,7 @@ class AdCSE(ContrastiveObjective):
         duplicates: Duplicates = "mask",
     ) -> None:
         super().__init__(model, temperature=temperature, head=head, duplicates=duplicates)
+        check_words(negatives_step=(negatives_step, NegativesStep))
         if negatives == 0 and not in_batch_negatives:
             raise ValueError("there are no negatives at all: negatives=0 needs in_batch_negatives=true")
         if not untied and (key_head, key_start) != ("own", "copied"):
@@ -107,11 +117,14 @@ class AdCSE(ContrastiveObjective):
             learning_rate=negatives_learning_rate,
             momentum=negatives_momentum,
             weight_decay=negatives_weight_decay,
+            step=negatives_step,
         )
         self.key_head = key_head
-        self.follower = MomentumEncoder(model, self._followed_head(), momentum=momentum) if untied else None
-        if self.follower is not None and key_start == "random":
-            self.follower.randomise()
+        self.follower: MomentumEncoder | None = None
+        if untied:
+            self.follower = MomentumEncoder(model, self._followed_head(), momentum=momentum, warm_up=momentum_warm_up)
+            if key_start == "random":
+                self.follower.randomise()
 
     def needs_dropout(self, columns: int) -> bool:
         """Return True without a second encoder and without positives in the data."""
@@ -162,6 +175,7 @@ class AdCSE(ContrastiveObjective):
         """Make an ascent step of the negatives (eq. 7), and update p towards q (eq. 4)."""
         self.negatives.ascend()
         self.diagnostics["negatives_gradient_norm"] = self.negatives.gradient_norm
+        self.diagnostics["negatives_turned"] = self.negatives.turned
         if self.follower is not None:
             self.follower.update(self.model, self._followed_head())
 

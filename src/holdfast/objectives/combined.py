@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,14 +12,16 @@ from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.divergence import divergence_between
 from holdfast.adversary.equal_texts import Duplicates
 from holdfast.adversary.key_queue import KeyQueue
-from holdfast.adversary.learned_negatives import LearnedNegatives
+from holdfast.adversary.learned_negatives import LearnedNegatives, NegativesStep
 from holdfast.adversary.momentum import MomentumEncoder
+from holdfast.adversary.paired_noise import PairedNoise
 from holdfast.adversary.virtual_adversary import VirtualAdversary
 from holdfast.adversary.weakening import Weakening, WeakeningAscent, uniform_start
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, Weakener
 from holdfast.errors import UserError
+from holdfast.objectives.combined_parts import NegativeMasks, Projected
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.contrastive_objective import ContrastiveObjective
 from holdfast.objectives.dimensions import Cut
@@ -28,26 +30,6 @@ from holdfast.objectives.option_checks import check_words
 
 Keys = Literal["encoder", "momentum"]
 NEGATIVES = ("batch", "queue", "adversaries")
-
-
-class NegativeMasks(NamedTuple):
-    """The masks of the negatives of each query.
-
-    Attributes:
-        equal: (B, N), true at keys of the batch that are not negatives, as returned by `Objective.equal_texts`.
-        queue: (B, Q), true at keys of the queue that are negatives, from `Objective.equal_in_queue`; None: no queue.
-    """
-
-    equal: Tensor | None
-    queue: Tensor | None
-
-
-class _Projected(NamedTuple):
-    """Projected vectors z and their keys, both (B, d), and the statistics of z's view."""
-
-    z: Tensor
-    keys: Tensor
-    statistics: Statistics
 
 
 class Combined(ContrastiveObjective):
@@ -67,11 +49,13 @@ class Combined(ContrastiveObjective):
     Args:
         keys: "encoder": keys from a second dropout pass, with gradient; "momentum": keys from a momentum encoder.
         momentum: m in [0, 1], momentum of that encoder.
+        momentum_warm_up: let m rise from 0.1 in the first steps.
         negatives: one or more, joined by "+": "batch" (the other sentences' keys), "queue" (the momentum encoder's
             earlier keys) and "adversaries" (learned negatives).
         queue_size: Q, number of keys in the queue.
         adversaries: M, the number of learned negatives.
         adversaries_learning_rate: α_n, learning rate of their ascent.
+        adversaries_step: "normalised", by the direction of the gradient alone, or "raw".
         adversarial_positive: use x_adv as a second positive.
         ascent_steps: K = T, steps of its attack, of size 1e-3 (FGSM) and 1e-5 (PGD), mixed in equal shares.
         gamma: γ, weight of x_adv's own contrastive term.
@@ -107,10 +91,12 @@ class Combined(ContrastiveObjective):
         *,
         keys: Keys = "encoder",
         momentum: float = 0.995,
+        momentum_warm_up: bool = True,
         negatives: str = "batch",
         queue_size: int = 4096,
         adversaries: int = 64,
         adversaries_learning_rate: float = 3e-3,
+        adversaries_step: NegativesStep = "normalised",
         adversarial_positive: bool = False,
         ascent_steps: int = 5,
         gamma: float = 1 / 128,
@@ -123,7 +109,7 @@ class Combined(ContrastiveObjective):
         duplicates: Duplicates = "mask",
     ) -> None:
         super().__init__(model, temperature=temperature, head=head, duplicates=duplicates)
-        check_words(keys=(keys, Keys))
+        check_words(keys=(keys, Keys), adversaries_step=(adversaries_step, NegativesStep))
         named = _negatives(negatives)
         if "queue" in named and keys != "momentum":
             raise ValueError('a queue holds keys that change slowly: negatives="queue" needs keys="momentum"')
@@ -133,13 +119,19 @@ class Combined(ContrastiveObjective):
             raise ValueError("regularisation and gamma ≥ 0, ascent_steps and weakening_steps > 0 are required")
         self.gamma, self.regularisation = gamma, regularisation
         self.in_batch_negatives = "batch" in named
-        self.follower = MomentumEncoder(model, self.head, momentum=momentum) if keys == "momentum" else None
+        self.follower: MomentumEncoder | None = None
+        if keys == "momentum":
+            self.follower = MomentumEncoder(model, self.head, momentum=momentum, warm_up=momentum_warm_up)
         self.queue = KeyQueue(queue_size, self.encoder.dimension) if "queue" in named else None
-        self.negatives = (
-            LearnedNegatives(adversaries, self.encoder.dimension, learning_rate=adversaries_learning_rate, momentum=0.9)
-            if "adversaries" in named
-            else None
-        )
+        self.negatives: LearnedNegatives | None = None
+        if "adversaries" in named:
+            self.negatives = LearnedNegatives(
+                adversaries,
+                self.encoder.dimension,
+                learning_rate=adversaries_learning_rate,
+                momentum=0.9,
+                step=adversaries_step,
+            )
         radius = 1e-3 * ascent_steps
         self.ascent = (
             MixedAscent(ascent_steps, ascent_steps, 1e-5, 1e-3, 0.5, radius, "inf") if adversarial_positive else None
@@ -147,6 +139,7 @@ class Combined(ContrastiveObjective):
         self.weakening = WeakeningAscent(weakening_steps, 0.5, 0.05) if weakening else None
         self.weakening_layers = weakening_layers
         self.virtual = VirtualAdversary()
+        self.noise = PairedNoise() if regularisation else None
         self._pending: list[tuple[Tensor, Tensor]] = []
 
     def needs_dropout(self, columns: int) -> bool:
@@ -181,12 +174,12 @@ class Combined(ContrastiveObjective):
 
         return self.at_each_dimension(terms)
 
-    def _projected(self, h: Tensor, keys: Tensor | None) -> _Projected:
+    def _projected(self, h: Tensor, keys: Tensor | None) -> Projected:
         """Project sentence vectors h (views·B, d); without momentum keys those of the second view are the keys."""
         z, (statistics, *_) = self.head.with_statistics(h, views=1 if keys is not None else 2)
         if keys is None:
             z, keys = z.chunk(2)
-        return _Projected(z, keys, statistics)
+        return Projected(z, keys, statistics)
 
     def follow(self) -> None:
         """Make an ascent step of the negatives, update the momentum encoder, and enqueue the last keys."""
@@ -224,8 +217,9 @@ class Combined(ContrastiveObjective):
         return uniform_start(x, self.weakening_layers)
 
     def initial_perturbation(self, h: Tensor, mask: Tensor) -> Tensor:
-        """Draw r⁰ of the virtual adversary, for sentence vectors h (B, 1, d)."""
-        return self.virtual.noise(h, mask)
+        """Draw r⁰ of the virtual adversary, for sentence vectors h (B, 1, d), from a generator of its own."""
+        assert self.noise is not None
+        return self.virtual.noise(h, mask, self.noise.generator(h.device, move=self.is_training_pass))
 
     def _negative_masks(self, sentences: Features) -> tuple[NegativeMasks, Tensor | None]:
         """Return the masks of the negatives and, with a queue, the hashes of the texts to push into it."""
@@ -294,7 +288,7 @@ class Combined(ContrastiveObjective):
         return perturbed(x, delta)
 
     def _contrastive(
-        self, projected: _Projected, h_adversarial: Tensor | None, masked: NegativeMasks
+        self, projected: Projected, h_adversarial: Tensor | None, masked: NegativeMasks
     ) -> dict[str, Tensor]:
         """Return the contrastive terms, with RobustEmbed's second positive if there is one."""
         z, keys, statistics = projected

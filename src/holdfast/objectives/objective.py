@@ -94,6 +94,7 @@ class Objective(nn.Module, ABC):
         self.diagnostics: dict[str, Tensor] = {}
         self.notices: list[str] = []
         self.followed_by_trainer = False
+        self._has_trained = False
         self.length_groups: int | None = None
         self.mini_batch_size: int | None = None
         self.used_encoder = False
@@ -262,8 +263,11 @@ class Objective(nn.Module, ABC):
 
     def catch_up(self) -> None:
         """Call :meth:`follow` at the begin of a training pass, unless the trainer calls it after each step."""
-        if self.is_training_pass and not self.followed_by_trainer:
+        if not self.is_training_pass or self.followed_by_trainer:
+            return
+        if self._has_trained:  # before the first pass there was no step to follow
             self.follow()
+        self._has_trained = True
 
     def own_state(self) -> dict[str, Tensor]:
         """Return the state of the objective without that of the encoder, for checkpoints.
@@ -283,6 +287,7 @@ class Objective(nn.Module, ABC):
         if set(state) != set(self.own_state()):
             raise ValueError(f"state holds {sorted(state)}, this objective has {sorted(self.own_state())}")
         self.load_state_dict(dict(state), strict=False)
+        self._has_trained = True
 
     def _frozen_in_copies(self) -> set[str]:
         """Return the names of the weights under adapters in copies of the encoder, which are never trained."""

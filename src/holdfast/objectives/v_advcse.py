@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from holdfast.adversary.balls import per_coordinate, sentence_norm
 from holdfast.adversary.divergence import Divergence, divergence_between, kl
 from holdfast.adversary.equal_texts import Duplicates
+from holdfast.adversary.paired_noise import PairedNoise
 from holdfast.adversary.virtual_adversary import BallNorm, VirtualAdversary
 from holdfast.backbone import Features
 from holdfast.encoder import Encoder
@@ -20,6 +21,10 @@ from holdfast.objectives.contrastive_objective import ContrastiveObjective
 from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import AnyHeadKind, Statistics
 from holdfast.objectives.option_checks import check_positive, check_words
+from holdfast.objectives.regulariser_weight import RegulariserWeight, gradient_norms, share_of
+
+SHARE = 0.1
+"""The regulariser's share of the gradient, if neither λ nor a share is given."""
 
 Space = Literal["sentence", "token"]
 
@@ -38,10 +43,13 @@ class VAdvCSE(ContrastiveObjective):
     with K ascent steps, sign(g) in place of g/‖g‖₂ for the L∞ ball (appendix A), and :math:`\hat\theta` a constant copy
     of the parameters: the clean side has no gradient. r is added to the first view of each sentence. The head's batch
     normalisation uses the statistics of the clean pass for the perturbed pass too, with their gradient. With λ = 0 it
-    is SimCSE with the same head.
+    is SimCSE with the same head; trainings that differ in λ alone have the same batches and dropout masks, since the
+    noise of the attack comes from a generator of its own.
 
     Args:
-        regularisation: λ, weight of F in the loss; 0: no attack.
+        regularisation: λ, weight of F in the loss; 0: no attack. None: λ follows from ``regularisation_share``.
+        regularisation_share: share that the regulariser gets of the gradient with respect to the sentence vectors, in
+            (0, 1): λ follows the running ratio of the two gradients. None: 0.1, or what λ gives if it is fixed.
         divergence: F: "js" (Jensen-Shannon, eq. 13), "kl" (KL(clean‖perturbed), eq. 11) or "symmetric-kl" (eq. 12).
         space: "sentence": r is added to the sentence vector h, so that the attack only uses the head; "token": r is
             added to the token embeddings, and the perturbed pass draws its own encoder dropout.
@@ -84,7 +92,8 @@ class VAdvCSE(ContrastiveObjective):
         self,
         model: nn.Module,
         *,
-        regularisation: float = 0.3,
+        regularisation: float | None = None,
+        regularisation_share: float | None = None,
         divergence: Divergence = "js",
         space: Space = "sentence",
         norm: BallNorm = "2",
@@ -101,10 +110,14 @@ class VAdvCSE(ContrastiveObjective):
         super().__init__(model, temperature=temperature, head=head, duplicates=duplicates)
         check_words(divergence=(divergence, Divergence), space=(space, Space), norm=(norm, BallNorm))
         check_positive(radius=radius, step_size=step_size, init_std=init_std)
-        if not regularisation >= 0 or steps < 0:
-            raise ValueError(f"regularisation and steps must not be negative, got {regularisation} and {steps}")
+        if None not in (regularisation, regularisation_share):
+            raise ValueError("regularisation fixes λ, and regularisation_share adapts it: give one of them")
+        if steps < 0:
+            raise ValueError(f"steps must not be negative, got {steps}")
         if as_released and (divergence, space, norm) != ("js", "sentence", "2"):
             raise ValueError("as_released has divergence='js', space='sentence' and norm='2' only")
+        self.weight = RegulariserWeight(regularisation, SHARE if regularisation_share is None else regularisation_share)
+        self.noise = None if regularisation == 0.0 else PairedNoise()  # without an attack there is no state of it
         self.regularisation, self.divergence, self.space = regularisation, divergence, space
         self.adversary = VirtualAdversary(steps, radius, step_size, norm, init_std, as_released)
         self.stop_gradient, self.as_released = stop_gradient, as_released
@@ -137,35 +150,46 @@ class VAdvCSE(ContrastiveObjective):
                 x = recording.embeddings[: len(z)]
                 of_tokens[:] = of_tokens or [self._attacked(encoder, sentences, x, z, statistics)]
                 h_perturbed = cut(of_tokens[0])
-            found = self.compute_loss(z, z_positive, self._project(h_perturbed, statistics), equal)
+            contrastive = self.in_batch_loss(z, z_positive, equal)
+            distance = self.distance(z, self._project(h_perturbed, statistics))
             if h.requires_grad:
-                vectors = [h] if self.space == "sentence" else [h, h_perturbed]
-                self.diagnostics["gradient_share"] = gradient_share(found["regulariser"], found["contrastive"], vectors)
-            return found
+                self._weigh(distance, contrastive, [h] if self.space == "sentence" else [h, h_perturbed])
+            return {"contrastive": contrastive, "regulariser": self.weight.value * distance}
 
         return self.at_each_dimension(terms)
+
+    def _weigh(self, distance: Tensor, contrastive: Tensor, vectors: list[Tensor]) -> None:
+        """Adapt λ by the gradients of both terms, which go only through the head, and log the regulariser's share."""
+        of_distance, of_contrastive = gradient_norms([distance, contrastive], vectors)
+        # Whole vectors come first, and the shortened ones of the same step have their λ.
+        if self.is_training_pass and "gradient_share" not in self.diagnostics:
+            self.weight.measure(of_distance, of_contrastive)
+        weight = self.weight.value
+        self.diagnostics["gradient_share"] = share_of(weight * of_distance, of_contrastive)
+        if isinstance(weight, Tensor):
+            self.diagnostics["regularisation"] = weight
 
     def _attacked(self, encoder: Encoder, sentences: Features, x: Tensor, z: Tensor, statistics: Statistics) -> Tensor:
         """Return the sentence vectors (B, d) of x + r."""
         r = self.attack(encoder, sentences, x.detach(), z.detach(), statistics)
-        return self._perturbed(encoder, sentences, x, r)
+        if self.space == "sentence":
+            return self._perturbed(encoder, sentences, x, r)
+        assert self.noise is not None
+        with self.noise.in_place(x.device, move=self.is_training_pass):  # a further pass, with dropout masks
+            return self._perturbed(encoder, sentences, x, r)
 
-    def compute_loss(
-        self, z: Tensor, z_positive: Tensor, z_perturbed: Tensor, equal: Tensor | None = None
-    ) -> dict[str, Tensor]:
-        """Compute the two terms of eq. 10 from projected vectors of x, its positive and x + r, all (B, d)."""
+    def distance(self, z: Tensor, z_perturbed: Tensor) -> Tensor:
+        """Return the mean F of the softmax of projected vectors of x and of x + r, both (B, d); a scalar."""
         clean = z.detach() if self.stop_gradient else z
         with full_precision(z):
             between = _released_js if self.as_released else divergence_between
-            distance = between(clean, z_perturbed, self.divergence).mean()
-        contrastive = self.in_batch_loss(z, z_positive, equal)
-        return {"contrastive": contrastive, "regulariser": self.regularisation * distance}
+            return between(clean, z_perturbed, self.divergence).mean()
 
     def attack(self, encoder: Encoder, sentences: Features, x: Tensor, z: Tensor, statistics: Statistics) -> Tensor:
         """Compute the perturbation r of detached x, both (B, L, d), that moves the softmax away from that of z (B, d).
 
         In sentence space L is 1 and x holds the sentence vectors. Parameters, their gradients and the module's mode are
-        left unchanged; the random state is that after :meth:`initial_noise`.
+        left unchanged, and so is the global random state.
         """
         mask = self._mask(sentences, x)
         kind: Divergence = "kl" if self.as_released else self.divergence
@@ -194,8 +218,9 @@ class VAdvCSE(ContrastiveObjective):
         return r
 
     def initial_noise(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Draw r⁰ ~ N(0, σ²I), (B, L, d), in fp32."""
-        return self.adversary.noise(x, mask)
+        """Draw r⁰ ~ N(0, σ²I), (B, L, d), in fp32, from the objective's own generator."""
+        assert self.noise is not None
+        return self.adversary.noise(x, mask, self.noise.generator(x.device, move=self.is_training_pass))
 
     def _mask(self, sentences: Features, x: Tensor) -> Tensor:
         if self.space == "sentence":
@@ -213,16 +238,6 @@ class VAdvCSE(ContrastiveObjective):
     def _project(self, h_perturbed: Tensor, statistics: Statistics) -> Tensor:
         z_perturbed: Tensor = self.head(h_perturbed, statistics=None if self.as_released else statistics)
         return z_perturbed
-
-
-def gradient_share(regulariser: Tensor, contrastive: Tensor, vectors: list[Tensor]) -> Tensor:
-    """Return ``‖∇λF‖ / (‖∇λF‖ + ‖∇L_cont‖)`` with respect to sentence vectors: only through the head."""
-    norms: list[Tensor] = []
-    for term in (regulariser, contrastive):
-        with full_precision(term):
-            gradients = torch.autograd.grad(term, vectors, retain_graph=True, allow_unused=True, materialize_grads=True)
-        norms.append(torch.linalg.vector_norm(torch.cat(gradients)))
-    return norms[0] / (norms[0] + norms[1]).clamp_min(torch.finfo(norms[0].dtype).tiny)
 
 
 def _released_js(clean: Tensor, perturbed: Tensor, _: Divergence) -> Tensor:

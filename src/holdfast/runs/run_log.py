@@ -35,7 +35,8 @@ _FORMER_NAMES: Mapping[Any, str] = {"attack_rise": RISE}  # the name in earlier 
 DIAGNOSTICS = frozenset(
     (
         *RISES,
-        *("delta_norm", "gradient_share", "negatives_gradient_norm", "positive_similarity", "negatives_similarity"),
+        *("delta_norm", "gradient_share", "regularisation", "positive_similarity"),
+        *("negatives_gradient_norm", "negatives_similarity", "negatives_turned"),
         *("positive_product", "negative_product", "queue_filled", "weakened_tokens", "weakened_features"),
         *("unattacked", "unchanged", "attacked", "replaced_words", "attack_seconds"),
         *("attack_success", "adversarial_loss", "vector_cosine"),

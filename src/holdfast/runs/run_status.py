@@ -187,7 +187,8 @@ def _what(record: Mapping[str, Any]) -> str:
 def _named(log: Sequence[Record]) -> list[str]:
     """Return the names of the watched quantities that were logged."""
     score = score_name(log)
-    wanted = ("loss", *terms_of(log), "learning_rate", "grad_norm", *RISES, "delta_norm", "gradient_share")
+    diagnostics = (*RISES, "delta_norm", "gradient_share", "negatives_turned")
+    wanted = ("loss", *terms_of(log), "learning_rate", "grad_norm", *diagnostics)
     return [name for name in (*wanted, *([score] if score else []), "eval_perplexity") if curve(log, name)]
 
 

@@ -37,7 +37,8 @@ class TrainConfig(PromptOptions):
         positive_column: Column of the corpus that holds a positive of each sentence, for methods that take positives.
         data: Folder of labelled data sets: STS-B dev for the selection, the STS test sets for the report; None:
             $HOLDFAST_DATA, else the hub.
-        pooling: cls, mean, max, lasttoken or prompt, for a raw language model; None: cls, of decoders lasttoken.
+        pooling: cls, mean, max, lasttoken, last-two (layers) or prompt, for a raw language model; None: cls, of
+            decoders lasttoken.
         lora: Train adapters alone (LoRA): r=16, alpha=32 (2·r), dropout=0, targets=query+value (all linear maps in the
             layers), save=merged (into the finished model) or adapter (alone, for the same base model); needs peft.
         matryoshka: Numbers of dimensions to which vectors will be shortened, as 256,64: the loss is the mean over them
@@ -48,7 +49,8 @@ class TrainConfig(PromptOptions):
         mini_batch_size: Rows per pass of the encoder at most, for batches beyond the memory: loss and gradient are
             those of the whole batch, for about a third more time; None: all in one pass.
         accumulate: Batches per optimiser step.
-        learning_rate: Peak learning rate; it falls linearly to 0, without warm-up; None: the method's.
+        learning_rate: Peak learning rate; it falls linearly to 0; None: the method's.
+        warmup_share: Share of the steps in which the learning rate rises linearly from 0; None: none.
         max_length: Tokens per sentence in training; evaluation and the finished model use the model's own limit.
         seed: Random seed.
         precision: auto (bf16 where the machine computes it fast), fp32 or bf16.
@@ -88,6 +90,7 @@ class TrainConfig(PromptOptions):
     mini_batch_size: int | None = None
     accumulate: int = 1
     learning_rate: float | None = None
+    warmup_share: float | None = None
     max_length: int = 32
     seed: int = 42
     precision: Precision = "auto"
@@ -148,6 +151,8 @@ def _check(config: TrainConfig) -> None:
         raise UserError(f"--batch-size {config.batch_size} cannot be divided over {processes()} processes")
     if config.max_length < 3:
         raise UserError(f"--max-length {config.max_length}: at least 3 tokens are needed to hold one word")
+    if config.warmup_share is not None and not 0 <= config.warmup_share < 1:
+        raise UserError(f"--warmup-share must be from 0 to below 1, got {config.warmup_share}")
     if config.dropout is not None and not 0 <= config.dropout < 1:
         raise UserError(f"--dropout {config.dropout:g}: a probability from 0 to less than 1 is needed")
     for name in config.report_to:

@@ -412,7 +412,8 @@ def _settings_record(config: TrainConfig, options: dict[str, Any]) -> dict[str, 
         **({} if config.adapters is None else {"lora": config.adapters.record()}),
         **({} if config.matryoshka is None else {"matryoshka_weights": parse_dimensions(config.matryoshka)}),
         **({"prompt_options": config.prompt_settings} if config.prompt_settings else {}),
-        "training": {key: getattr(config, key) for key in keys} | _only_given(config, "dropout", "mini_batch_size"),
+        "training": {key: getattr(config, key) for key in keys}
+        | _only_given(config, "dropout", "mini_batch_size", "warmup_share"),
         "eval_steps": config.eval_steps,
     }
 
@@ -435,6 +436,7 @@ def _arguments(
         num_train_epochs=config.epochs or 1.0,
         max_steps=config.max_steps or -1,
         lr_scheduler_type="linear",
+        warmup_steps=math.ceil((config.warmup_share or 0.0) * steps),
         max_grad_norm=config.max_grad_norm,
         dataloader_drop_last=True,  # a smaller last batch would have fewer negatives
         ddp_find_unused_parameters=False,
