@@ -181,6 +181,8 @@ _NAMES: Mapping[str, str] = {
     "delta_norm": "norm of δ",
     "grad_norm": "norm of the gradient",
     "gradient_share": "regulariser's share of the gradient",
+    "idea_gradient_share": "the idea's share of the gradient",
+    "views_found": "views nearest to their own sentence",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import ClassVar, Literal
 
 import torch
@@ -18,6 +19,7 @@ from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.contrastive_objective import ContrastiveObjective
 from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import HeadKind
+from holdfast.objectives.own_idea import attributes_replaced
 
 KeyHead = Literal["own", "shared"]
 KeyStart = Literal["copied", "random"]
@@ -58,6 +60,7 @@ class AdCSE(ContrastiveObjective):
 
     TITLE: ClassVar = "AdCSE"
     IDEA: ClassVar = "learned negatives climb the loss; positives come from a momentum encoder (eq. 1-8)"
+    OWN_IDEA: ClassVar = "the learned negatives"
     CITATION: ClassVar = (
         "Li, Duan, Xie, Xiao and Jiang. AdCSE: An Adversarial Method for Contrastive Learning of Sentence Embeddings. "
         "DASFAA 2022."
@@ -186,3 +189,7 @@ class AdCSE(ContrastiveObjective):
             self.diagnostics["positive_similarity"] = (unit * F.normalize(z_positive, dim=-1)).sum(dim=-1).mean()
             if len(negatives):
                 self.diagnostics["negatives_similarity"] = unit.mean(dim=0) @ negatives.mean(dim=0)
+
+    def without_idea(self) -> AbstractContextManager[None]:
+        """Return a context without the learned negatives; the keys remain those of p."""
+        return attributes_replaced(self.negatives, forward=lambda: self.negatives.vectors[:0])

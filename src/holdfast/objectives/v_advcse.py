@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import ClassVar, Literal
 
 import torch
@@ -20,6 +21,7 @@ from holdfast.objectives.contrastive_objective import ContrastiveObjective
 from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import AnyHeadKind, Statistics
 from holdfast.objectives.option_checks import check_positive, check_words
+from holdfast.objectives.own_idea import attributes_replaced
 
 Space = Literal["sentence", "token"]
 
@@ -66,6 +68,7 @@ class VAdvCSE(ContrastiveObjective):
         "the softmax of a projected sentence vector must not change under a worst-case perturbation (eq. 8-14)"
     )
     HEADS: ClassVar = AnyHeadKind
+    OWN_IDEA: ClassVar = "the regulariser λF"
     CITATION: ClassVar = "Ko. V-advCSE: Virtual Adversarial Contrastive Learning for Sentence Embeddings. 2024."
     PRESETS: ClassVar = {
         "paper": {"regularisation": 1e-6, "duplicates": "keep"},
@@ -213,6 +216,10 @@ class VAdvCSE(ContrastiveObjective):
     def _project(self, h_perturbed: Tensor, statistics: Statistics) -> Tensor:
         z_perturbed: Tensor = self.head(h_perturbed, statistics=None if self.as_released else statistics)
         return z_perturbed
+
+    def without_idea(self) -> AbstractContextManager[None]:
+        """Return a context with λ = 0."""
+        return attributes_replaced(self, regularisation=0.0)
 
 
 def gradient_share(regulariser: Tensor, contrastive: Tensor, vectors: list[Tensor]) -> Tensor:
