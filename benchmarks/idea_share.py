@@ -1,10 +1,10 @@
 """The share of the encoder's gradient that each method's own idea contributes, after a short training.
 
 For a batch, g is the gradient of a method's loss with respect to the encoder's weights, g₀ that of the same batch, with
-the same dropout, without the idea (`Objective.without_idea`); the share is ‖g − g₀‖/‖g‖. Each method is trained with its
-default options for some steps first, with one batch size and learning rate for all, because momentum encoders, queues
-and learned negatives begin empty or equal. λF's share of the gradient at the sentence vectors, V-advCSE's
-`gradient_share`, is printed beside.
+the same dropout, without the idea (`Objective.without_idea`); the share is ‖g − g₀‖ / ‖g‖. Before, each method is
+trained with its default options for some steps, with one batch size and learning rate for all, because momentum
+encoders, queues and learned negatives begin empty or equal. λF's share of the gradient at the sentence vectors,
+V-advCSE's `gradient_share`, is printed beside.
 
     python benchmarks/idea_share.py --model DIR --corpus FILE [--methods v-advcse,adcse] [--steps 20] [--batches 4]
 """
@@ -26,7 +26,7 @@ from holdfast.data.corpus import read_corpus
 from holdfast.encoder import Encoder, freeze_unused
 from holdfast.input_limits import set_limit
 from holdfast.models import load_sentence_transformer
-from holdfast.objectives import METHODS, Objective
+from holdfast.objectives import METHODS, Objective, VAdvCSE
 from holdfast.objectives.own_idea import encoder_gradient, idea_share
 from holdfast.precision import auto_here
 from holdfast.training.cpu import fast_on_cpu
@@ -43,7 +43,8 @@ def shares(objective: Objective, batches: list[list[str]], bf16: bool) -> list[t
         features = [dict(objective.encoder.tokenise(batch))]
         with torch.autocast(objective.encoder.model.device.type, torch.bfloat16, enabled=bf16):
             share = idea_share(objective, features).item()
-            encoder_gradient(objective, features)
+            if isinstance(objective, VAdvCSE):
+                encoder_gradient(objective, features)
         ratio = objective.diagnostics.get("gradient_share")
         found.append((share, None if ratio is None else ratio.item()))
     return found
@@ -57,7 +58,11 @@ def trained(name: str, options: argparse.Namespace, sentences: list[str], bf16: 
     encoder = Encoder(model)
     freeze_unused(encoder, encoder.tokenise(sentences[:2]))
     method, _, preset = name.partition(":")
-    objective = METHODS[method](model, **method_options(method, preset or None, {}))
+    given = dict(part.split("=", 1) for part in options.set)
+    objective = METHODS[method](model, **method_options(method, preset or None, given))
+    if not options.steps:
+        model.train()
+        return objective
     with tempfile.TemporaryDirectory() as folder, fast_on_cpu(objective):
         arguments = SentenceTransformerTrainingArguments(
             output_dir=folder,
@@ -84,6 +89,7 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--corpus", required=True)
     parser.add_argument("--methods", default=",".join(METHODS), help="names, or name:preset")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the methods")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--batches", type=int, default=4)
     parser.add_argument("--batch-size", type=int, default=64)

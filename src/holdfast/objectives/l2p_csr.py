@@ -78,7 +78,10 @@ class L2PCSR(ContrastiveObjective):
         "Representations. IEEE/ACM TASLP 2023."
     )
     PRESETS: ClassVar = {
-        "paper": {"duplicates": "keep"},  # else the defaults are the paper's wherever it gives a value
+        "paper": {
+            "step_size": 0.5,
+            "duplicates": "keep",
+        },  # else the defaults are the paper's wherever it gives a value
         "as_released": {"step_size": 0.1, "duplicates": "keep", "as_released": True},
     }
     COST: ClassVar = 3.93
@@ -90,7 +93,7 @@ class L2PCSR(ContrastiveObjective):
         *,
         layers: int = 3,
         steps: int = 4,
-        step_size: float = 0.5,
+        step_size: float = 0.1,
         threshold: float = 0.05,
         temperature: float = 0.05,
         head: HeadKind = "tanh",
@@ -235,13 +238,11 @@ class L2PCSR(ContrastiveObjective):
         return {"delta": delta}, losses
 
     def without_idea(self) -> AbstractContextManager[None]:
-        """Return a context without masks or noise, which is SimCSE. Their start is drawn, so that dropout is equal."""
+        """Return a context without masks or noise, which is SimCSE."""
 
         def none(_: Encoder, __: Features, x: Tensor, *___: Any) -> tuple[dict[str, Any], list[Tensor]]:
             if self.noise == "mask":
-                self.initial_probabilities(x)
-            else:
-                self.initial_noise(x)
+                self.initial_probabilities(x)  # so that dropout is equal: the attack restores only what it draws
             return {}, []
 
         return attributes_replaced(self, _learn_masks=none, _learn_noise=none)

@@ -60,7 +60,13 @@ def encoder_gradient(
 
 @contextlib.contextmanager
 def attributes_replaced(target: Any, **values: Any) -> Iterator[None]:
-    """Give attributes or methods of an object other values inside the block; restore them in any case."""
+    """Give attributes or methods of an object other values inside the block; restore them in any case.
+
+    Raises:
+        AttributeError: the object has no attribute of one of the names.
+    """
+    for name in values:
+        getattr(target, name)
     before = {name: vars(target)[name] for name in values if name in vars(target)}
     try:
         for name, value in values.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -218,8 +218,13 @@ class VAdvCSE(ContrastiveObjective):
         return z_perturbed
 
     def without_idea(self) -> AbstractContextManager[None]:
-        """Return a context with λ = 0."""
-        return attributes_replaced(self, regularisation=0.0)
+        """Return a context in which the loss is the contrastive term alone."""
+        forward = self.forward
+
+        def contrastive(*given: Any) -> dict[str, Tensor]:
+            return {"contrastive": forward(*given)["contrastive"]}
+
+        return attributes_replaced(self, forward=contrastive)
 
 
 def gradient_share(regulariser: Tensor, contrastive: Tensor, vectors: list[Tensor]) -> Tensor:
