@@ -67,7 +67,7 @@ class Objective(nn.Module, ABC):
     """Time of a training step relative to SimCSE with the same batch, if measured (benchmarks/RESULTS.md)."""
 
     OWN_IDEA: ClassVar[str | None] = None
-    """What `without_idea` switches off, in words; None: nothing, the method is a baseline."""
+    """The part of the method that `without_idea` switches off, in words; None: the method is a baseline."""
 
     IDEA_SHARE: ClassVar[float | None] = None
     """Share of the encoder's gradient that the idea contributes, if measured (benchmarks/idea_share.py)."""
