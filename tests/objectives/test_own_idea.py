@@ -194,6 +194,12 @@ def test_a_baseline_has_no_idea(made: Callable[..., Any]) -> None:
         idea_share(objective, batch)
 
 
+def test_a_distillation_has_no_idea(made: Callable[..., Any]) -> None:
+    """Its share of 0 would be flagged as a training without effect."""
+    assert not made(("anchored", {"noise": 0.0}))[0].has_idea
+    assert made(("anchored", {}))[0].has_idea
+
+
 def test_every_method_but_the_baseline_says_what_its_idea_is() -> None:
     for name, kind in METHODS.items():
         implemented = kind.without_idea is not Objective.without_idea

@@ -15,7 +15,7 @@ from methods import OPTIONS
 from sentence_transformers import SentenceTransformerTrainingArguments
 from transformers import TrainerCallback, set_seed
 
-from holdfast.errors import UserError
+from holdfast.errors import Notice, UserError
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import METHODS, Combined, SimCSE, VAdvCSE
 from holdfast.objectives.own_idea import idea_share
@@ -292,3 +292,20 @@ def test_the_share_of_a_step_is_that_of_its_batch(
     trainer.train()
     shares = [record["idea_gradient_share"] for record in trainer.state.log_history if "loss" in record]
     assert shares == pytest.approx(expected, rel=1e-4)
+
+
+def test_without_memory_for_a_second_gradient_the_training_goes_on(
+    make_encoder_model: Any, sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr("holdfast.training.idea_measurement.encoder_gradient", full)
+    model = make_encoder_model("bert")
+    trainer = trainer_for(model, VAdvCSE(model), sentences, tmp_path, max_steps=3, logging_steps=1)
+    trainer.idea.least_steps = 1
+    with pytest.warns(Notice, match="no memory for a second gradient") as notices:
+        trainer.train()
+    assert trainer.state.global_step == 3
+    assert len([each for each in notices if issubclass(each.category, Notice)]) == 1
+    assert not any("idea_gradient_share" in record for record in trainer.state.log_history)

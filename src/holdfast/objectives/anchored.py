@@ -321,6 +321,11 @@ class Anchored(Objective):
         bank = F.normalize(gather_keys(anchors.detach())[0], dim=1) if self.bank is None else self.bank
         return relations_divergence(cut(vectors), anchors, bank, self.temperature, cut(bank))
 
+    @property
+    def has_idea(self) -> bool:
+        """True unless the encoder learns the vectors of unchanged texts alone, as in a distillation."""
+        return bool(self.noise or self.adversarial)
+
     def without_idea(self) -> AbstractContextManager[None]:
         """Return a context in which no text is changed and no δ is added: the encoder only keeps its vectors."""
         changed = self.changed

@@ -81,11 +81,11 @@ def attributes_replaced(target: Any, **values: Any) -> Iterator[None]:
 
 def relative_difference(gradients: Sequence[Tensor], others: Sequence[Tensor]) -> Tensor:
     """Return ``‖g − g₀‖ / ‖g‖`` over all coordinates of the pairs of tensors, a scalar; 0 if both are zero."""
-    apart = _length([one - other for one, other in zip(gradients, others, strict=True)])
+    apart = _length(one - other for one, other in zip(gradients, others, strict=True))
     return apart / _length(gradients).clamp_min(torch.finfo(torch.float32).tiny)
 
 
-def _length(tensors: Sequence[Tensor]) -> Tensor:
+def _length(tensors: Iterable[Tensor]) -> Tensor:
     norms = [torch.linalg.vector_norm(each, dtype=torch.promote_types(each.dtype, torch.float32)) for each in tensors]
     length: Tensor = torch.linalg.vector_norm(torch.stack(norms))
     return length

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from holdfast.devices import random_states, set_random_states
 from holdfast.distributed import joined
+from holdfast.errors import emit_notice
 from holdfast.objectives import Objective
 from holdfast.objectives.own_idea import encoder_gradient, left_unchanged, relative_difference
 
@@ -24,7 +27,8 @@ class IdeaMeasurement:
     """Measures the idea's share (:mod:`holdfast.objectives.own_idea`) in some steps of a training, and changes nothing.
 
     g is the gradient of the step itself; g₀, without the idea, takes one more pass with the same random numbers: one in
-    ``least_steps`` at most, so that a run becomes no more than 2 % longer.
+    ``least_steps`` at most, so that a run becomes no more than 2 % longer. If there is no memory for g₀, nothing is
+    measured, and a notice says so.
 
     Args:
         objective: the objective that is trained.
@@ -58,16 +62,29 @@ class IdeaMeasurement:
             yield
         finally:
             handle.remove()
+        try:
+            without = self._without_idea(autocast)
+        except torch.OutOfMemoryError:  # the step itself had room
+            if joined():  # the other processes wait for this one
+                raise
+            self.least_steps = sys.maxsize
+            emit_notice("idea_gradient_share is not measured: there is no memory for a second gradient of the encoder")
+            return
+        finally:
+            self._inputs = (), None
+        # Of a step that does not average its gradient, such as the first of two that are accumulated, the part of
+        # this process is measured there too: both are averaged here, which leaves an average as it is.
+        gradient = [_gradient_of(parameter) for parameter in _trained(self.objective)]
+        without = [part.div_(scale) for part in without]
+        self.diagnostics = {SHARE: relative_difference(_averaged(gradient), _averaged(without))}
+
+    def _without_idea(self, autocast: Callable[[], AbstractContextManager[Any]]) -> list[Tensor]:
+        """Return g₀ of the batch that was kept."""
         features, labels = self._inputs
         with left_unchanged(self.objective):
             set_random_states(_device(self.objective), self._states)
             with self.objective.without_idea(), autocast():
-                without = encoder_gradient(self.objective, features, labels)
-        # Of a step that does not average its gradient, such as the first of two that are accumulated, the part of
-        # this process is measured there too: both are averaged here, which leaves an average as it is.
-        gradient = [_gradient_of(parameter) * scale for parameter in _trained(self.objective)]
-        self.diagnostics = {SHARE: relative_difference(_averaged(gradient), _averaged(without))}
-        self._inputs = (), None
+                return encoder_gradient(self.objective, features, labels)
 
     def _keep(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
         """Keep the inputs of the forward pass, and the random states before it."""
