@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from holdfast.distributed import gather_keys
-from holdfast.objectives.contrastive import info_nce
+from holdfast.objectives.contrastive import info_nce, share_found
 
 
 def draw(seed: int, rows: int = 6) -> torch.Tensor:
@@ -130,3 +130,16 @@ def test_one_process_keeps_its_keys() -> None:
     joined, offset = gather_keys(keys)
     assert joined is keys
     assert offset == 0
+
+
+def test_the_share_of_queries_that_find_their_own_key() -> None:
+    keys = torch.eye(4)
+    assert share_found(keys, 7 * keys) == 1.0, "by cosine"
+    assert share_found(keys, keys[[1, 0, 2, 3]]) == 0.5
+    assert share_found(keys[2:], keys, offset=2) == 1.0, "the second of two processes"
+    assert share_found(keys[2:], keys) == 0.0
+    others = torch.tensor([[0.0, 1.0], [0.1, 1.0], [1.0, 0.0]])  # the first two swapped
+    queries = torch.tensor([[0.1, 1.0], [0.0, 1.0], [1.0, 0.0]])
+    assert share_found(queries, others) == pytest.approx(1 / 3)
+    equal = torch.tensor([[True, True, False], [True, True, False], [False, False, True]])
+    assert share_found(queries, others, equal=equal) == 1.0, "an equal text is no mistake"

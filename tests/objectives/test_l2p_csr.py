@@ -151,7 +151,7 @@ def test_loss_gradients_and_trajectory_match_algorithm_1(
 
 
 def test_embedding_noise_matches_a_slow_rendering(exact_model: Any, batch: dict[str, Any]) -> None:
-    objective = L2PCSR(exact_model, noise="embedding", radius=0.05, temperature=0.1).double()
+    objective = L2PCSR(exact_model, noise="embedding", radius=0.05, temperature=0.1, step_size=0.5).double()
     noise = (random(4, 16, NO_LENGTH, 16) - 0.5) * 0.05
     objective.initial_noise = lambda x: noise[:, : x.shape[1]]  # type: ignore[method-assign]
     loss = objective([dict(batch)])["contrastive"]
@@ -278,7 +278,7 @@ def test_wider_padding_changes_nothing(exact_model: Any, batch: dict[str, Any]) 
 
 def test_it_trains_on_every_backbone(backbone: str, make_encoder_model: Any, sentences: list[str]) -> None:
     model = make_encoder_model(backbone).train()
-    objective = L2PCSR(model, threshold=0.3, temperature=0.5)
+    objective = L2PCSR(model, threshold=0.3, temperature=0.5, step_size=0.5)
     torch.manual_seed(0)
     terms = objective([dict(model.preprocess(sentences))])
     grads = gradients(terms["contrastive"], objective)
@@ -385,6 +385,26 @@ class TestAsReleased:
         objective([dict(batch)])
         assert len(found[0]) == 3
         assert all(not token.any() and not feature.any() for token, feature in found[0])
+
+
+def test_views_that_find_their_own_sentence(exact_model: Any, batch: dict[str, Any]) -> None:
+    plain = L2PCSR(exact_model, token_mask=False, feature_mask=False).double()
+    plain([dict(batch)])
+    assert plain.diagnostics["views_found"] == 1.0, "both views are equal without dropout"
+    found = []
+    for size in (1e-3, 0.5):
+        objective = L2PCSR(exact_model, step_size=size, layers=1, temperature=0.1).double()
+        fix_the_start(objective)
+        objective([dict(batch)])
+        found.append(objective.diagnostics["views_found"].item())
+    assert found[0] > found[1]
+    assert found[1] * 8 == pytest.approx(round(found[1] * 8)), "a share of eight sentences"
+
+
+def test_presets_keep_the_paper_s_step(exact_model: Any) -> None:
+    assert L2PCSR(exact_model).ascent.size == 0.1
+    assert L2PCSR.PRESETS["paper"]["step_size"] == 0.5
+    assert L2PCSR.PRESETS["as_released"]["step_size"] == 0.1
 
 
 def test_wrong_options_are_refused(exact_model: Any, batch: dict[str, Any], make_encoder_model: Any) -> None:

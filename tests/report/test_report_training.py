@@ -93,6 +93,14 @@ def test_a_regulariser_without_a_share_is_worth_a_look(tmp_path: Path) -> None:
     assert flag(tmp_path, "regulariser", [{**LOG, "gradient_share": 0.05}]).level == "good"
 
 
+def test_an_idea_without_a_share_and_views_that_are_lost_are_worth_a_look(tmp_path: Path) -> None:
+    assert flag(tmp_path, "idea", [{**LOG, "idea_gradient_share": 1e-4}]).level == "look"
+    assert flag(tmp_path, "idea", [{**LOG, "idea_gradient_share": 1.2}]).level == "good"
+    lost = flag(tmp_path, "positives", [{**LOG, "views_found": 0.38}])
+    assert (lost.level, "38 % of the perturbed views" in lost.message) == ("look", True)
+    assert flag(tmp_path, "positives", [{**LOG, "views_found": 0.97}]).level == "good"
+
+
 def test_the_last_step_kept_is_worth_a_look(tmp_path: Path) -> None:
     selected = {"protocol": "best", "step": 75, "steps": 75, "score": 73.0}
     found = flag(tmp_path, "selection", selected=selected)

@@ -78,3 +78,8 @@ def assert_equal_runs(method: str, one: dict[str, Any], two: dict[str, Any]) -> 
     assert one["state"].keys() == two["state"].keys()
     for name, value in one["state"].items():
         torch.testing.assert_close(two["state"][name], value, rtol=1e-6, atol=1e-9, msg=lambda m, n=name: f"{n}: {m}")
+    if way == "2 sharded":  # where it is not measured
+        assert two["shares"] == []
+        return
+    assert len(one["shares"]) == (0 if method == "simcse" else 3)
+    assert two["shares"] == pytest.approx(one["shares"], rel=1e-5, abs=1e-9)

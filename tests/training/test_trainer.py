@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
+from methods import OPTIONS
 from sentence_transformers import SentenceTransformerTrainingArguments
-from transformers import TrainerCallback
+from transformers import TrainerCallback, set_seed
 
-from holdfast.errors import UserError
-from holdfast.objectives import Combined, SimCSE
+from holdfast.errors import Notice, UserError
+from holdfast.models import load_sentence_transformer
+from holdfast.objectives import METHODS, Combined, SimCSE, VAdvCSE
+from holdfast.objectives.own_idea import idea_share
 from holdfast.runs.best_weights import KeepBest
+from holdfast.training.idea_measurement import IdeaMeasurement
 from holdfast.training.sampling import EpochOrder, epoch_batches
 from holdfast.training.trainer import HoldfastTrainer
 
@@ -217,3 +221,91 @@ def test_each_process_draws_random_numbers_of_its_own() -> None:
     torch.manual_seed(5)
     assert torch.equal(drawn[0], torch.rand(4)), "the first goes on as a single process would"
     assert len({tuple(numbers.tolist()) for numbers in drawn}) == 3
+
+
+@pytest.mark.parametrize(
+    ("step", "logging_steps", "steps", "due"),
+    [
+        *((25, 25, 400, True), (50, 25, 400, False), (75, 25, 400, True), (24, 25, 400, False)),
+        *((5, 5, 50, True), (10, 5, 50, False), (55, 5, 60, True), (4, 4, 49, False), (1, 1, 60, True)),
+    ],
+)
+def test_the_idea_is_measured_in_a_logged_step_of_every_50(
+    make_encoder_model: Any, step: int, logging_steps: int, steps: int, due: bool
+) -> None:
+    measurement = IdeaMeasurement(VAdvCSE(make_encoder_model("bert")))
+    assert measurement.is_due(step, logging_steps, steps) == due
+    assert not IdeaMeasurement(SimCSE(make_encoder_model("bert"))).is_due(step, logging_steps, steps)
+
+
+@pytest.mark.parametrize("method", ["v-advcse", "adcl", "adcse", "l2p-csr", "combined"])
+def test_a_training_that_is_measured_is_equal_to_the_bit(
+    method: str, make_masked_lm: Any, sentences: list[str], tmp_path: Path
+) -> None:
+    folder = make_masked_lm(tmp_path / "tiny")
+    kept, logged = [], []
+    for least in (1, 10**9):
+        set_seed(3)
+        model = load_sentence_transformer(str(folder), device="cpu")
+        objective = METHODS[method](model, **OPTIONS.get(method, {}))
+        trainer = trainer_for(
+            model, objective, sentences * 2, tmp_path, max_steps=3, logging_steps=1, gradient_accumulation_steps=2
+        )
+        trainer.idea.least_steps = least
+        trainer.train()
+        kept.append({**objective.state_dict(), "random": torch.get_rng_state()})
+        logged.append([record for record in trainer.state.log_history if "loss" in record])
+    assert kept[0].keys() == kept[1].keys()
+    assert all(torch.equal(kept[0][name], value) for name, value in kept[1].items())
+    measured, plain = logged
+    shares = [record.pop("idea_gradient_share") for record in measured]
+    assert len(shares) == 3
+    assert 0 < max(shares) < 10
+    for record, other in zip(measured, plain, strict=True):
+        record.pop("attack_seconds", None)
+        other.pop("attack_seconds", None)
+        assert record == other
+
+
+def test_the_share_of_a_step_is_that_of_its_batch(
+    make_encoder_model: Any, sentences: list[str], tmp_path: Path
+) -> None:
+    """Also of one that is accumulated, and whose gradient is divided by the number of batches."""
+    model = make_encoder_model("bert")
+    objective, expected = VAdvCSE(model), []
+
+    class Watched(IdeaMeasurement):
+        is_busy = False
+
+        def _keep(self, module: Any, inputs: Any) -> None:
+            if self.is_busy:  # a pass of this hook
+                return
+            self.is_busy = True
+            expected.append(idea_share(objective, *inputs).item())
+            self.is_busy = False
+            super()._keep(module, inputs)
+
+    trainer = trainer_for(
+        model, objective, sentences * 2, tmp_path, max_steps=2, logging_steps=1, gradient_accumulation_steps=2
+    )
+    trainer.idea = Watched(objective, 1)
+    trainer.train()
+    shares = [record["idea_gradient_share"] for record in trainer.state.log_history if "loss" in record]
+    assert shares == pytest.approx(expected, rel=1e-4)
+
+
+def test_without_memory_for_a_second_gradient_the_training_goes_on(
+    make_encoder_model: Any, sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr("holdfast.training.idea_measurement.encoder_gradient", full)
+    model = make_encoder_model("bert")
+    trainer = trainer_for(model, VAdvCSE(model), sentences, tmp_path, max_steps=3, logging_steps=1)
+    trainer.idea.least_steps = 1
+    with pytest.warns(Notice, match="no memory for a second gradient") as notices:
+        trainer.train()
+    assert trainer.state.global_step == 3
+    assert len([each for each in notices if issubclass(each.category, Notice)]) == 1
+    assert not any("idea_gradient_share" in record for record in trainer.state.log_history)

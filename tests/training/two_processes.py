@@ -43,10 +43,14 @@ class Keep(TrainerCallback):
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
         self.gradients: list[dict[str, torch.Tensor]] = []
+        self.shares: list[float] = []
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         named = [(name.replace("module.", ""), p) for name, p in self.objective.named_parameters() if p.requires_grad]
         self.gradients.append({name: whole(p.grad) for name, p in named if p.grad is not None})
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        self.shares += [logs["idea_gradient_share"]] if "idea_gradient_share" in logs else []
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if args.world_size == 1:
@@ -72,6 +76,7 @@ def train(method: str, path: str, sentences: list[str], output: str, way: str) -
         ddp_broadcast_buffers=False,
         max_grad_norm=0.5,
         save_strategy="no",
+        logging_steps=1,
         report_to="none",
         disable_tqdm=True,
         use_cpu=True,
@@ -102,9 +107,10 @@ def train(method: str, path: str, sentences: list[str], output: str, way: str) -
         callbacks=[keep],
         shard=way == "sharded",
     )
+    trainer.idea.least_steps = 1
     trainer.train()
     weights = {f"model.{name}": value.clone() for name, value in trainer.plain_model().state_dict().items()}
-    return {"gradients": keep.gradients, "state": {**objective.own_state(), **weights}}
+    return {"gradients": keep.gradients, "shares": keep.shares, "state": {**objective.own_state(), **weights}}
 
 
 def main() -> None:

@@ -33,10 +33,12 @@ def methods(
         for method in described:
             method["options"] = ", ".join(method["options"])
             method["cost"] = f"{method['cost']:.2f}"
-        columns = ["name", "idea", "paper", "cost", "options"]
+            method["share"] = _percent(method["idea_gradient_share"])
+        columns = ["name", "idea", "paper", "cost", "share", "options"]
         rows = ([method[column] for column in columns] for method in described)
-        out.print(table(columns, rows, lines=True, right=("cost",)))
+        out.print(table(columns, rows, lines=True, right=("cost", "share")))
         out.print("cost: time of a training step, SimCSE with the same batch = 1, measured (benchmarks/RESULTS.md)")
+        out.print("share: how far the gradient changes without the method's own idea, measured (docs/methods.md)")
         out.print("`holdfast methods NAME` shows a method's options and presets", markup=False)
         return
     method = described[0]
@@ -52,3 +54,11 @@ def methods(
         out.print(
             f"a step takes {method['cost']:.2f} times SimCSE's with the same batch", markup=False, highlight=False
         )
+    if method["idea_gradient_share"] is not None:
+        words = f"without its own idea ({method['own_idea']}) the gradient of a step differs by"
+        out.print(f"{words} {_percent(method['idea_gradient_share'])} of its length", markup=False, highlight=False)
+
+
+def _percent(share: float | None) -> str:
+    """Return a share as text, with two digits; a dash if there is none."""
+    return "–" if share is None else f"{100 * share:.2g} %" if share < 1 else f"{100 * share:.0f} %"

@@ -183,6 +183,8 @@ _NAMES: Mapping[str, str] = {
     "gradient_share": "regulariser's share of the gradient",
     "regularisation": "λ",
     "negatives_turned": "angle of the negatives' step, degrees",
+    "idea_gradient_share": "the idea's share of the gradient",
+    "views_found": "views nearest to their own sentence",
 }
 
 

@@ -18,12 +18,14 @@ from holdfast.adversary.key_queue import KeyQueue
 from holdfast.adversary.masked_lm import MaskedLM
 from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.backbone import Features
+from holdfast.devices import random_numbers_kept, random_states, set_random_states
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.objective import Objective
 from holdfast.objectives.option_checks import check_positive, check_words
+from holdfast.objectives.own_idea import attributes_replaced
 
 Positives = Literal["geometry", "dropout", "given"]
 Roles = Literal["paper", "swapped"]
@@ -84,6 +86,7 @@ class ADCL(Objective):
 
     TITLE: ClassVar = "ADCL"
     IDEA: ClassVar = "momentum contrast; the positive is the sentence with words exchanged to raise the loss (eq. 1)"
+    OWN_IDEA: ClassVar = "words replaced in the positive"
     CITATION: ClassVar = (
         "Meng, Dong, Sachan and Wattenhofer. Self-Supervised Contrastive Learning with Adversarial Perturbations for "
         "Defending Word Substitution-based Attacks. Findings of NAACL 2022."
@@ -294,6 +297,21 @@ class ADCL(Objective):
             if self.as_released:
                 stack.enter_context(evaluating(encoder.model))
                 stack.enter_context(evaluating(self.follower))
+            yield
+
+    @contextlib.contextmanager
+    def without_idea(self) -> Iterator[None]:
+        """Compute the loss of x' = x inside the block."""
+        with_idea = self._queries_and_keys
+
+        def unchanged(encoder: Encoder, sentences: Features, *given: Any) -> tuple[Features, Tensor]:
+            states = random_states(encoder.model.device)
+            with_idea(encoder, sentences, *given)  # so that the query's pass has the same dropout
+            with random_numbers_kept(encoder.model.device):
+                set_random_states(encoder.model.device, states)
+                return sentences, self.follower.keys(sentences)
+
+        with attributes_replaced(self, _queries_and_keys=unchanged):
             yield
 
 

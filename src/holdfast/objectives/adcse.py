@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -19,6 +20,7 @@ from holdfast.objectives.contrastive_objective import ContrastiveObjective
 from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import HeadKind
 from holdfast.objectives.option_checks import check_words
+from holdfast.objectives.own_idea import attributes_replaced
 
 KeyHead = Literal["own", "shared"]
 KeyStart = Literal["copied", "random"]
@@ -64,6 +66,7 @@ class AdCSE(ContrastiveObjective):
 
     TITLE: ClassVar = "AdCSE"
     IDEA: ClassVar = "learned negatives climb the loss; positives come from a momentum encoder (eq. 1-8)"
+    OWN_IDEA: ClassVar = "the learned negatives"
     CITATION: ClassVar = (
         "Li, Duan, Xie, Xiao and Jiang. AdCSE: An Adversarial Method for Contrastive Learning of Sentence Embeddings. "
         "DASFAA 2022."
@@ -200,3 +203,7 @@ class AdCSE(ContrastiveObjective):
             self.diagnostics["positive_similarity"] = (unit * F.normalize(z_positive, dim=-1)).sum(dim=-1).mean()
             if len(negatives):
                 self.diagnostics["negatives_similarity"] = unit.mean(dim=0) @ negatives.mean(dim=0)
+
+    def without_idea(self) -> AbstractContextManager[None]:
+        """Return a context without the learned negatives; the keys remain those of p."""
+        return attributes_replaced(self.negatives, forward=lambda: self.negatives.vectors[:0])

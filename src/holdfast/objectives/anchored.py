@@ -6,6 +6,7 @@ import contextlib
 import copy
 import random
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -30,6 +31,7 @@ from holdfast.objectives.contrastive import full_precision
 from holdfast.objectives.dimensions import Cut, whole
 from holdfast.objectives.objective import Objective
 from holdfast.objectives.option_checks import check_not_negative, check_words
+from holdfast.objectives.own_idea import attributes_replaced
 from holdfast.precision import resolve
 
 Forms = Literal["one", "both"]
@@ -96,6 +98,7 @@ class Anchored(Objective):
     IDEA: ClassVar = (
         "changed sentences keep the vectors, and the neighbours, that the original encoder gives the clean ones"
     )
+    OWN_IDEA: ClassVar = "changed texts and the adversarial term"
     CITATION: ClassVar = "holdfast; no paper."
     COST: ClassVar = 0.71
     TRAINING: ClassVar = {"learning_rate": 5e-5, "batch_size": 64, "epochs": 1.0}
@@ -317,6 +320,21 @@ class Anchored(Objective):
         """
         bank = F.normalize(gather_keys(anchors.detach())[0], dim=1) if self.bank is None else self.bank
         return relations_divergence(cut(vectors), anchors, bank, self.temperature, cut(bank))
+
+    @property
+    def has_idea(self) -> bool:
+        """True unless the encoder learns the vectors of unchanged texts alone, as in a distillation."""
+        return bool(self.noise or self.adversarial)
+
+    def without_idea(self) -> AbstractContextManager[None]:
+        """Return a context in which no text is changed and no δ is added: the encoder only keeps its vectors."""
+        changed = self.changed
+
+        def unchanged(encoder: Encoder, sentences: Features, anchors: Tensor) -> tuple[Features, Tensor]:
+            changed(encoder, sentences, anchors)  # so that dropout is equal
+            return sentences, torch.zeros(len(anchors), dtype=torch.bool, device=anchors.device)
+
+        return attributes_replaced(self, changed=unchanged, adversarial=0.0)
 
 
 def relations_divergence(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,7 @@ from holdfast.objectives.contrastive_objective import ContrastiveObjective
 from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import AnyHeadKind, Statistics
 from holdfast.objectives.option_checks import check_words
+from holdfast.objectives.own_idea import attributes_replaced
 
 Keys = Literal["encoder", "momentum"]
 NEGATIVES = ("batch", "queue", "adversaries")
@@ -80,6 +82,7 @@ class Combined(ContrastiveObjective):
     IDEA: ClassVar = (
         "momentum keys, queue, learned negatives, adversarial positives, weakening and VAT in any combination"
     )
+    OWN_IDEA: ClassVar = "its parts but the momentum keys"
     CITATION: ClassVar = (
         "The parts are those of RobustEmbed, V-advCSE, ADCL, AdCSE and L2P-CSR; their sum is holdfast's."
     )
@@ -136,7 +139,7 @@ class Combined(ContrastiveObjective):
         self.ascent = (
             MixedAscent(ascent_steps, ascent_steps, 1e-5, 1e-3, 0.5, radius, "inf") if adversarial_positive else None
         )
-        self.weakening = WeakeningAscent(weakening_steps, 0.5, 0.05) if weakening else None
+        self.weakening = WeakeningAscent(weakening_steps, 0.1, 0.05) if weakening else None
         self.weakening_layers = weakening_layers
         self.virtual = VirtualAdversary()
         self.noise = PairedNoise() if regularisation else None
@@ -313,6 +316,16 @@ class Combined(ContrastiveObjective):
             r, _ = self.virtual.climb(start, mask, lambda at: distance(x.detach() + at))
         with full_precision(h):
             return self.regularisation * distance(x + r)
+
+    def without_idea(self) -> AbstractContextManager[None]:
+        """Return a context without queue, learned negatives, x_adv, masks and λF; the keys remain the same."""
+
+        def unweakened(_: Encoder, __: Features, x: Tensor, *___: Any) -> None:
+            if self.weakening is not None:
+                self.initial_probabilities(x)  # so that dropout is equal
+
+        parts: Any = {"_weakened": unweakened, "_adversarial_vectors": lambda *_: None, "regularisation": 0.0}
+        return attributes_replaced(self, **parts, _extra_negatives=lambda _: (None, None))
 
 
 def _check_weakening(layers: int, depth: int, head: AnyHeadKind) -> None:

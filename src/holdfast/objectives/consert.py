@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -30,6 +31,7 @@ from holdfast.objectives.contrastive_objective import ContrastiveObjective
 from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import HeadKind
 from holdfast.objectives.option_checks import check_positive, check_words
+from holdfast.objectives.own_idea import attributes_replaced
 
 View = Literal["none", "shuffle", "token-cutoff", "feature-cutoff", "dropout", "adversarial"]
 AttackNorm = Literal["2", "inf"]
@@ -73,6 +75,7 @@ class ConSERT(ContrastiveObjective):
     TITLE: ClassVar = "ConSERT"
     OWN_POSITIVES: ClassVar = "their positives are augmented views"
     IDEA: ClassVar = "two cheap augmentations of a sentence's embeddings are pulled together (NT-Xent, eq. 1)"
+    OWN_IDEA: ClassVar = "the augmentations"
     CITATION: ClassVar = (
         "Yan et al. ConSERT: A Contrastive Framework for Self-Supervised Sentence Representation Transfer. ACL 2021."
     )
@@ -207,6 +210,19 @@ class ConSERT(ContrastiveObjective):
         if self.attack_norm == "2":
             return self.radius * unit_direction(slope, mask, "2"), value
         return self.radius * slope.sign() * mask.unsqueeze(-1), value
+
+    def without_idea(self) -> AbstractContextManager[None]:
+        """Return a context in which both views are the sentence itself. Their random numbers are drawn as ever."""
+        augmented = self._augmented
+
+        def none(encoder: Encoder, sentences: Features, view: int) -> tuple[Features, None]:
+            augmented(encoder, sentences, view)
+            return sentences, None
+
+        def unattacked(_: Encoder, __: Features, x: Tensor, *___: Any) -> tuple[Tensor, Tensor]:
+            return torch.zeros_like(x), x.new_zeros(())
+
+        return attributes_replaced(self, _augmented=none, attack=unattacked)
 
 
 def _of_both_views(equal: Tensor | None, rows: int) -> Tensor | None:

@@ -62,6 +62,18 @@ def info_nce(
         return (below.logsumexp(dim=1) - matching.logsumexp(dim=1)).mean()
 
 
+@torch.no_grad()
+def share_found(queries: Tensor, keys: Tensor, offset: int = 0, equal: Tensor | None = None) -> Tensor:
+    """Return the share of queries (B, d) whose own key is the nearest by cosine of all keys (N, d), a scalar.
+
+    ``offset`` and ``equal`` are those of `info_nce`: keys of equal texts are left out.
+    """
+    own = torch.arange(len(queries), device=queries.device) + offset
+    with full_precision(queries):
+        nearest = without_equal(cosine_matrix(queries, keys), equal, own).argmax(dim=1)
+    return (nearest == own).to(torch.promote_types(queries.dtype, torch.float32)).mean()
+
+
 def without_equal(logits: Tensor, equal: Tensor | None, own: Tensor) -> Tensor:
     """Set the logits (B, N) or (B, views, N) of ``equal`` texts' keys to −∞, except at the indices ``own`` (B,)."""
     if equal is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 import torch
@@ -19,6 +19,7 @@ from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.contrastive import full_precision
 from holdfast.objectives.objective import Objective
+from holdfast.objectives.own_idea import attributes_replaced
 
 
 class ContrastiveTension(Objective):
@@ -53,6 +54,7 @@ class ContrastiveTension(Objective):
     TITLE: ClassVar = "CT"
     OWN_POSITIVES: ClassVar = "each is its own positive"
     IDEA: ClassVar = "two encoders agree on a sentence and disagree on different ones (binary cross-entropy of pairs)"
+    OWN_IDEA: ClassVar = "the second encoder"
     CITATION: ClassVar = (
         "Carlsson, Gyllensten, Gogoulou, Ylipää Hellqvist and Sahlgren. Semantic Re-tuning with Contrastive Tension. "
         "ICLR 2021."
@@ -130,3 +132,17 @@ class ContrastiveTension(Objective):
         with contextlib.nullcontext() if self.dropout else evaluating(encoder.model):
             vectors = encoder.encode(sentences)
         return vectors if vectors.dtype == torch.float64 else vectors.float()
+
+    @contextlib.contextmanager
+    def without_idea(self) -> Iterator[None]:
+        """Compute the loss of the encoder against itself inside the block: f₂'s vectors are f₁'s, as constants."""
+        vectors, first = self._vectors, self.encoder
+
+        def of_first(encoder: Encoder, sentences: Features) -> Tensor:
+            if unwrap(encoder.model) is unwrap(self.model):
+                return vectors(encoder, sentences)
+            with torch.no_grad():
+                return vectors(first, sentences)
+
+        with attributes_replaced(self, _vectors=of_first):
+            yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -13,12 +14,15 @@ from holdfast.adversary.balls import sentence_norm
 from holdfast.adversary.equal_texts import Duplicates
 from holdfast.adversary.weakening import Weakening, WeakeningAscent, uniform_start
 from holdfast.backbone import Features
+from holdfast.distributed import gather_keys, mean_over_processes
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
+from holdfast.objectives.contrastive import share_found
 from holdfast.objectives.contrastive_objective import ContrastiveObjective
 from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import HeadKind
 from holdfast.objectives.option_checks import check_words
+from holdfast.objectives.own_idea import attributes_replaced
 
 Noise = Literal["mask", "embedding"]
 
@@ -68,12 +72,16 @@ class L2PCSR(ContrastiveObjective):
     TITLE: ClassVar = "L2P-CSR"
     OWN_POSITIVES: ClassVar = "their positives are perturbed views"
     IDEA: ClassVar = "masks that weaken tokens and features learn to make two views of a sentence unlike (eq. 1-11)"
+    OWN_IDEA: ClassVar = "the masks"
     CITATION: ClassVar = (
         "Zhou, Zhou, Zhao and Wen. Learning to Perturb for Contrastive Learning of Unsupervised Sentence "
         "Representations. IEEE/ACM TASLP 2023."
     )
     PRESETS: ClassVar = {
-        "paper": {"duplicates": "keep"},  # else the defaults are the paper's wherever it gives a value
+        "paper": {
+            "step_size": 0.5,
+            "duplicates": "keep",
+        },  # else the defaults are the paper's wherever it gives a value
         "as_released": {"step_size": 0.1, "duplicates": "keep", "as_released": True},
     }
     COST: ClassVar = 3.93
@@ -85,7 +93,7 @@ class L2PCSR(ContrastiveObjective):
         *,
         layers: int = 3,
         steps: int = 4,
-        step_size: float = 0.5,
+        step_size: float = 0.1,
         threshold: float = 0.05,
         temperature: float = 0.05,
         head: HeadKind = "tanh",
@@ -141,6 +149,8 @@ class L2PCSR(ContrastiveObjective):
 
         def terms(cut: Cut) -> dict[str, Tensor]:
             z, z_positive = self.head(cut(h)).chunk(2)
+            keys, offset = gather_keys(z_positive.detach())
+            self.diagnostics["views_found"] = mean_over_processes(share_found(z, keys, offset, equal))
             return {"contrastive": self.compute_loss(z, z_positive, equal)}
 
         return self.at_each_dimension(terms)
@@ -226,6 +236,16 @@ class L2PCSR(ContrastiveObjective):
             delta, losses = self.noise_ascent.climb(self.initial_noise(x), real, loss)
         self.diagnostics["delta_norm"] = sentence_norm(delta, real, "2").mean()
         return {"delta": delta}, losses
+
+    def without_idea(self) -> AbstractContextManager[None]:
+        """Return a context without masks or noise, which is SimCSE."""
+
+        def none(_: Encoder, __: Features, x: Tensor, *___: Any) -> tuple[dict[str, Any], list[Tensor]]:
+            if self.noise == "mask":
+                self.initial_probabilities(x)  # so that dropout is equal: the attack restores only what it draws
+            return {}, []
+
+        return attributes_replaced(self, _learn_masks=none, _learn_noise=none)
 
 
 def _real_in_both_views(encoder: Encoder, sentences: Features) -> Tensor:

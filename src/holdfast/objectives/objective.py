@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -66,6 +67,12 @@ class Objective(nn.Module, ABC):
 
     COST: ClassVar[float | None] = None
     """Time of a training step relative to SimCSE with the same batch, if measured (benchmarks/RESULTS.md)."""
+
+    OWN_IDEA: ClassVar[str | None] = None
+    """The part of the method that `without_idea` switches off, in words; None: the method is a baseline."""
+
+    IDEA_SHARE: ClassVar[float | None] = None
+    """Share of the encoder's gradient that the idea contributes, if measured (benchmarks/idea_share.py)."""
 
     TRAINING: ClassVar[Mapping[str, Any]] = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
     """The trainer's defaults for this method: hyper-parameters of the paper; here those of SimCSE."""
@@ -257,6 +264,23 @@ class Objective(nn.Module, ABC):
         equal = queue.equal_to(texts)
         self.diagnostics["duplicates_in_queue"] = mean_over_processes(equal.any(dim=1).float().mean())
         return (queue.valid & ~equal if self.duplicates == "mask" else queue.valid.expand_as(equal)), texts
+
+    def without_idea(self) -> AbstractContextManager[None]:
+        """Return a context in which `forward` computes the loss without what the method adds, its `OWN_IDEA`.
+
+        All else is equal: inside, `forward` draws the same random numbers until the last pass with gradient begins, so
+        that a batch has the same dropout masks with and without the idea. The difference of both gradients is the
+        idea's contribution (:mod:`holdfast.objectives.own_idea`).
+
+        Raises:
+            NotImplementedError: the method is a baseline.
+        """
+        raise NotImplementedError(f"{self.TITLE} has nothing to switch off")
+
+    @property
+    def has_idea(self) -> bool:
+        """True if the method implements `without_idea`."""
+        return type(self).without_idea is not Objective.without_idea
 
     def follow(self) -> None:
         """Update the state that follows the optimiser; called once after each optimiser step."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -19,6 +20,7 @@ from holdfast.objectives.contrastive_objective import ContrastiveObjective
 from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import HeadKind
 from holdfast.objectives.option_checks import check_not_negative, check_words
+from holdfast.objectives.own_idea import attributes_replaced
 
 Negatives = Literal["views", "clean"]
 Positives = Literal["both", "clean", "adversarial"]
@@ -65,6 +67,7 @@ class RobustEmbed(ContrastiveObjective):
     TITLE: ClassVar = "RobustEmbed"
     OWN_POSITIVES: ClassVar = "their positives are dropout views"
     IDEA: ClassVar = "a worst-case perturbation of the token embeddings becomes a second positive (eq. 3-5, 7-8)"
+    OWN_IDEA: ClassVar = "the adversarial positive"
     CITATION: ClassVar = (
         "Rafiei Asl, Blanco and Takabi. RobustEmbed: Robust Sentence Embeddings Using Self-Supervised Contrastive "
         "Pre-Training. Findings of EMNLP 2023."
@@ -222,6 +225,14 @@ class RobustEmbed(ContrastiveObjective):
         if self.negatives == "views" or len(positives) == 1:
             return info_nce(queries, positives, temperature=self.temperature, offset=offset, equal=equal)
         return _clean_negatives(queries, positives, self.temperature, offset, equal)
+
+    def without_idea(self) -> AbstractContextManager[None]:
+        """Return a context without x_adv: with δ = 0, γ = 0 and only x⁺ as a positive, which is SimCSE."""
+
+        def none(_: Encoder, __: Features, x: Tensor, *___: Any) -> Tensor:
+            return torch.zeros_like(x)
+
+        return attributes_replaced(self, positives="clean", gamma=0.0, attack=none)
 
 
 def _clean_negatives(

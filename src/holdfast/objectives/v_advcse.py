@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from typing import ClassVar, Literal
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,7 @@ from holdfast.objectives.regulariser_weight import RegulariserWeight, gradient_n
 
 SHARE = 0.1
 """The regulariser's share of the gradient, if neither λ nor a share is given."""
+from holdfast.objectives.own_idea import attributes_replaced
 
 Space = Literal["sentence", "token"]
 
@@ -74,6 +76,7 @@ class VAdvCSE(ContrastiveObjective):
         "the softmax of a projected sentence vector must not change under a worst-case perturbation (eq. 8-14)"
     )
     HEADS: ClassVar = AnyHeadKind
+    OWN_IDEA: ClassVar = "the regulariser λF"
     CITATION: ClassVar = "Ko. V-advCSE: Virtual Adversarial Contrastive Learning for Sentence Embeddings. 2024."
     PRESETS: ClassVar = {
         "paper": {"regularisation": 1e-6, "duplicates": "keep"},
@@ -238,6 +241,15 @@ class VAdvCSE(ContrastiveObjective):
     def _project(self, h_perturbed: Tensor, statistics: Statistics) -> Tensor:
         z_perturbed: Tensor = self.head(h_perturbed, statistics=None if self.as_released else statistics)
         return z_perturbed
+
+    def without_idea(self) -> AbstractContextManager[None]:
+        """Return a context in which the loss is the contrastive term alone."""
+        forward = self.forward
+
+        def contrastive(*given: Any) -> dict[str, Tensor]:
+            return {"contrastive": forward(*given)["contrastive"]}
+
+        return attributes_replaced(self, forward=contrastive)
 
 
 def _released_js(clean: Tensor, perturbed: Tensor, _: Divergence) -> Tensor:

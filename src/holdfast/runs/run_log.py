@@ -28,6 +28,8 @@ BEGUN, TRAINED, STOPPED, FAILED = "begun", "trained", "stopped", "failed"
 RISE = "attack_loss_rise"
 """Increase of the attacked loss by the attack, in the last step."""
 RISES = (RISE, "weakening_loss_rise")
+SHARES = ("gradient_share", "idea_gradient_share")
+"""The shares of the gradient: of a regulariser at the vectors, and of the method's idea at the encoder's weights."""
 DUPLICATES, IN_QUEUE = "duplicates", "duplicates_in_queue"
 """The shares of a batch's sentences that have a duplicate in the batch, and in the queue of old keys."""
 _FORMER_NAMES: Mapping[Any, str] = {"attack_rise": RISE}  # the name in earlier logs of V-advCSE
@@ -35,7 +37,8 @@ _FORMER_NAMES: Mapping[Any, str] = {"attack_rise": RISE}  # the name in earlier 
 DIAGNOSTICS = frozenset(
     (
         *RISES,
-        *("delta_norm", "gradient_share", "regularisation", "positive_similarity"),
+        *SHARES,
+        *("delta_norm", "views_found", "regularisation", "positive_similarity"),
         *("negatives_gradient_norm", "negatives_similarity", "negatives_turned"),
         *("positive_product", "negative_product", "queue_filled", "weakened_tokens", "weakened_features"),
         *("unattacked", "unchanged", "attacked", "replaced_words", "attack_seconds"),

@@ -19,6 +19,7 @@ from holdfast.runs.run_log import (
     RESULT_FILE,
     RISES,
     RUN_FILE,
+    SHARES,
     STOPPED,
     TRAINED,
     TRAININGS,
@@ -187,7 +188,7 @@ def _what(record: Mapping[str, Any]) -> str:
 def _named(log: Sequence[Record]) -> list[str]:
     """Return the names of the watched quantities that were logged."""
     score = score_name(log)
-    diagnostics = (*RISES, "delta_norm", "gradient_share", "negatives_turned")
+    diagnostics = (*RISES, "delta_norm", *SHARES, "views_found", "negatives_turned")
     wanted = ("loss", *terms_of(log), "learning_rate", "grad_norm", *diagnostics)
     return [name for name in (*wanted, *([score] if score else []), "eval_perplexity") if curve(log, name)]
 

@@ -13,7 +13,9 @@ from holdfast.runs.run_log import RISES, Record, curve, number_of
 Level = Literal["good", "look", "bad", "told"]
 
 _HARDLY = 1e-3
-"""Minimum share of the gradient with which a regulariser has an effect on the encoder."""
+"""Minimum share of the gradient with which a regulariser, or a method's idea, has an effect on the encoder."""
+_MOSTLY = 0.9
+"""Minimum share of the views that should still be nearest to their own sentence."""
 _ROUNDING = 1e-3
 """Relative tolerance of the check that δ lies in its ball, for rounding errors."""
 
@@ -46,7 +48,9 @@ def flags(log: Sequence[Record], options: Mapping[str, Any], selected: Any = Non
         _gradients(log),
         _rise(log),
         _ball(log, options),
-        _share(log),
+        _share(log, "gradient_share", "regulariser"),
+        _share(log, "idea_gradient_share", "idea"),
+        _views(log),
         _duplicates(log, options),
         _selected(selected),
     ]
@@ -123,15 +127,26 @@ def _ball(log: Sequence[Record], options: Mapping[str, Any]) -> Flag | None:
     return Flag("good", "δ", message + (", at its edge" if middle > 0.99 * radius else ""))
 
 
-def _share(log: Sequence[Record]) -> Flag | None:
-    shares = [y for _, y in curve(log, "gradient_share")]
+def _share(log: Sequence[Record], name: str, what: str) -> Flag | None:
+    shares = [y for _, y in curve(log, name)]
     if not shares:
         return None
     middle = statistics.median(shares)
     message = f"{100 * middle:.2g} % of the gradient (median)"
     if middle < _HARDLY:
-        return Flag("look", "regulariser", f"{message}: it hardly trains the encoder")
-    return Flag("good", "regulariser", message)
+        return Flag("look", what, f"{message}: it hardly trains the encoder")
+    return Flag("good", what, message)
+
+
+def _views(log: Sequence[Record]) -> Flag | None:
+    found = [y for _, y in curve(log, "views_found")]
+    if not found:
+        return None
+    middle = statistics.median(found)
+    message = f"{100 * middle:.0f} % of the perturbed views are nearest to their own sentence (median)"
+    if middle < _MOSTLY:
+        return Flag("look", "positives", f"{message}: the perturbation takes the sentence away")
+    return Flag("good", "positives", message)
 
 
 def _duplicates(log: Sequence[Record], options: Mapping[str, Any]) -> Flag | None:

@@ -71,6 +71,8 @@ def describe(name: str, objective: type[Objective]) -> dict[str, Any]:
         "idea": objective.IDEA,
         "paper": objective.CITATION,
         "cost": objective.COST,
+        "own_idea": objective.OWN_IDEA,
+        "idea_gradient_share": objective.IDEA_SHARE,
         "options": {
             option: {"default": default, "meaning": meanings.get(option, "")}
             for option, default in option_defaults(objective).items()

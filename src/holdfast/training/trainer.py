@@ -25,6 +25,7 @@ from holdfast.input_limits import Cuts, count_tokens, input_limit
 from holdfast.objectives import Objective
 from holdfast.runs.resumable import Resumable
 from holdfast.text_prompts import prompt_of
+from holdfast.training.idea_measurement import IdeaMeasurement
 from holdfast.training.sampling import EpochOrder, epoch_batches
 from holdfast.training.sharding import Sharded, clip_norm, load_whole_state, split_groups, whole_state
 from holdfast.training.teacher_vectors import TeacherVectors
@@ -68,6 +69,7 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
             raise TypeError(f"loss must be an Objective, got {type(self.loss).__name__}")
         self.objective: Objective = self.loss
         self.objective.followed_by_trainer = True
+        self.idea = IdeaMeasurement(self.objective)
 
     # --- data -------------------------------------------------------------------------------------------------------
 
@@ -102,7 +104,7 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
         self._count_cut(inputs)
         if self._vectors is not None:
             inputs[_ROW] = self._vectors.of(inputs[_ROW])
-        with self._whole(reduce=self.accelerator.sync_gradients):
+        with self._idea_measured(), self._whole(reduce=self.accelerator.sync_gradients):
             loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
         self._check_encoding()
         if self.args.world_size > 1 and self.accelerator.sync_gradients:
@@ -112,6 +114,17 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
                 dist.all_reduce(parameter.grad)
                 parameter.grad /= self.args.world_size
         return loss
+
+    def _idea_measured(self) -> contextlib.AbstractContextManager[None]:
+        """Measure the share of the method's idea, if the step is due, in the first of the batches it accumulates."""
+        if any(parameter.grad is not None for parameter in self.objective.model.parameters()):
+            return contextlib.nullcontext()
+        self.idea.diagnostics = {}
+        state = self.state
+        due = self.idea.is_due(state.global_step + 1, state.logging_steps, state.max_steps)
+        if self._sharded is not None or not due:
+            return contextlib.nullcontext()
+        return self.idea.of_step(self.compute_loss_context_manager, self.current_gradient_accumulation_steps)
 
     def _check_encoding(self) -> None:
         """Refuse settings that had no effect, since the objective encodes or computes its loss in a way of its own."""
@@ -150,8 +163,8 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
         return self.accelerator.clip_grad_norm_(parameters, self.args.max_grad_norm)
 
     def diagnostics(self) -> dict[str, Tensor]:
-        """Return the objective's diagnostics."""
-        return self.objective.diagnostics
+        """Return the objective's diagnostics and, if it was measured, the share of the method's idea."""
+        return {**self.objective.diagnostics, **self.idea.diagnostics}
 
     def begin_training(self) -> None:
         """Give each process its own random numbers.
