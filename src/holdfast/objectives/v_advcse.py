@@ -22,11 +22,11 @@ from holdfast.objectives.contrastive_objective import ContrastiveObjective
 from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import AnyHeadKind, Statistics
 from holdfast.objectives.option_checks import check_positive, check_words
+from holdfast.objectives.own_idea import attributes_replaced
 from holdfast.objectives.regulariser_weight import RegulariserWeight, gradient_norms, share_of
 
 SHARE = 0.1
 """The regulariser's share of the gradient, if neither λ nor a share is given."""
-from holdfast.objectives.own_idea import attributes_replaced
 
 Space = Literal["sentence", "token"]
 
