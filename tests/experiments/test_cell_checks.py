@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from collections.abc import Callable
@@ -111,7 +112,7 @@ def test_only_what_can_be_made_is_planned(settings: Settings) -> None:
 def test_a_reason_of_several_tables_is_told_once(settings: Settings, tmp_path: Path) -> None:
     one = settings(STS)
     (tmp_path / "other.yaml").write_text(NOTHING.replace("title: Small", "title: Other"))
-    both = plan([one, settings(STS, table=str(tmp_path / "other.yaml"))])
+    both = plan([one, dataclasses.replace(one, table=str(tmp_path / "other.yaml"))])
     (line,) = both.notes()
     assert line.startswith("cannot be made (4 values of small, other): stsb test: ")
     assert both.refused is not None
@@ -192,12 +193,14 @@ def test_a_length_that_a_row_gives_otherwise_overrules_a_change(settings: Settin
 
 
 def test_the_memory_of_each_training(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    large = "    Large: {encoder: {method: simcse, max_steps: 2, batch_size: 4096, precision: fp32, selection: last}}\n"
-    table = TABLE.replace("columns:", f"{large}columns:", 1)
+    given = "method: simcse, max_steps: 2, precision: fp32, selection: last"
+    more = f"    Warm: {{encoder: {{{given}, batch_size: 4, options: {{temperature: 0.5}}}}}}\n"
+    more += f"    Large: {{encoder: {{{given}, batch_size: 4096}}}}\n"
+    table = TABLE.replace("columns:", f"{more}columns:", 1)
     given = settings(table)
     assert main(words(given, "--plan", "--plan-memory", "1GB", "--json", "--seeds", "2")) == 0
     small, large = json.loads(capsys.readouterr().out)["memory"]
-    assert (small["cells"], small["batch"], small["fits"]) == (2, 4, True)
+    assert (small["cells"], small["batch"], small["fits"]) == (4, 4, True), "two rows, two seeds, one kind of step"
     assert (large["batch"], large["fits"], large["problem"]) == (4096, False, "")
     assert 0 < small["gigabytes"] < large["gigabytes"]
     assert main(words(given, "--plan", "--plan-memory", "1GB")) == 0

@@ -67,14 +67,21 @@ def memory_of_trainings(
     """
     alike: dict[str, list[Cell]] = {}
     for cell in trainings:
-        settings = {name: value for name, value in cell.settings.items() if name not in (*_NO_MEMORY, *_NOT_OF_TRAIN)}
-        alike.setdefault(repr((_start_of(cell), sorted(settings.items(), key=repr))), []).append(cell)
+        alike.setdefault(_step_of(cell), []).append(cell)
     found = []
     with stage(console, "measuring steps", unit="trainings", total=len(alike), announce=False) as measuring:
         for cells in alike.values():
             found.append(_measured(cells[0], len(cells), setting, memory))
             measuring.update(len(found))
     return found
+
+
+def _step_of(cell: Cell) -> str:
+    """Return a text that is the same for trainings whose steps need the same memory."""
+    settings = {name: value for name, value in cell.settings.items() if name not in (*_NO_MEMORY, *_NOT_OF_TRAIN)}
+    # Sizes, weights and probabilities do not change which tensors there are; numbers of steps, norms and kinds may.
+    settings["options"] = {name: value for name, value in settings["options"].items() if not isinstance(value, float)}
+    return repr((_start_of(cell), sorted(settings.items())))
 
 
 def _start_of(cell: Cell) -> Path:
