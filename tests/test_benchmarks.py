@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-SHARED = {"claims", "noiseqa_questions", "hardening_cells", "hardening_variants"}
+SHARED = {"claims", "noiseqa_questions", "hardening_cells", "hardening_variants", "textattack_process"}
 """Modules that the scripts share."""
 
 
