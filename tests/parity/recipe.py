@@ -146,3 +146,9 @@ def probe(name: str, tensor: Tensor) -> list[float]:
     """Return the norm of a tensor and its product with a fixed direction."""
     flat = tensor.detach().double()
     return [float(flat.norm()), float((flat * centred("direction of " + name, *flat.shape)).sum())]
+
+
+def candidates(word: str) -> list[str]:
+    """Return the words that an attack may put in the place of a content word: the next four of the vocabulary."""
+    at = CONTENT_WORDS.index(word)
+    return [CONTENT_WORDS[(at + step) % len(CONTENT_WORDS)] for step in range(1, 5)]
