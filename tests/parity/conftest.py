@@ -16,8 +16,8 @@ FIXTURES = Path(__file__).parent / "fixtures"
 
 @pytest.fixture
 def released(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The cases of the fixture that is named like the test's file: test_simcse.py has fixtures/simcse.json."""
-    name = Path(str(request.path)).stem.removeprefix("test_").replace("_", "-")
+    """The cases of the fixture that is named like the test's file: test_released_simcse.py has fixtures/simcse.json."""
+    name = Path(str(request.path)).stem.removeprefix("test_released_").replace("_", "-")
     cases: dict[str, Any] = json.loads((FIXTURES / f"{name}.json").read_text(encoding="utf-8"))["cases"]
     return cases
 

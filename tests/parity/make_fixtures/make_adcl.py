@@ -20,9 +20,9 @@ SOURCE = {
     "repository": "LotusDYH/ssl_robust",
     "commit": "58d3a3b933c9cc6ee9eefb53f92e1312cf1bc766",
     "code": [
-        "moco/builder.py:10-131 MoCo",
-        "moco_gready_attack.py GreedyAttack",
-        "utils.py:176-340 BaseAttack",
+        "moco/builder.py:10-129 MoCo",
+        "moco_gready_attack.py:7-242 GreedyAttack",
+        "utils.py:166-291 BaseAttack",
     ],
     "patched": [
         "stop words, neighbours and the masked LM: the recipe's, in place of downloads",
@@ -93,7 +93,7 @@ def attacked(made: Any, module: Any, tokenizer: Any, loops: int) -> dict[str, An
     attack.construct_new_samples = recording(attack.construct_new_samples, offered)
     with contextlib.redirect_stdout(io.StringIO()):
         words = attack.adv_attack_samples(made, "cpu", recipe.batch()["input_ids"])
-    places, slope, z = ranked[0].result
+    _, slope, z = ranked[0].result
     counts, _ = offered[0].result
     moved = [
         (candidates - own) @ direction / direction.norm()

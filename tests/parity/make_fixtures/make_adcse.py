@@ -14,7 +14,7 @@ from transformers import BertConfig
 SOURCE = {
     "repository": "lirenhao1997/AdCSE",
     "commit": "080944facc72683e2cc5233bc6ba9bdd4e592724",
-    "code": ["adcse/models.py:166-276 adcse_forward", "adcse/models.py:111-117 _momentum_update_key_encoder"],
+    "code": ["adcse/models.py:175-277 adcse_forward", "adcse/models.py:108-114 _momentum_update_key_encoder"],
     "patched": [],
 }
 NEGATIVES, STEPS, LEARNING_RATE = 8, 3, 0.02

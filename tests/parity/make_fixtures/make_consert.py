@@ -11,15 +11,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import recipe
-import torch
 from release import checkout, save, stand_in
 
 SOURCE = {
     "repository": "yym6472/ConSERT",
     "commit": "03c9e8ffc5ed28f3efe61f1b32523ac6fe07de86",
     "code": [
-        "sentence_transformers/losses/AdvCLSoftmaxLoss.py:454-820 AdvCLSoftmaxLoss.forward, 378-427 its loss",
-        "transformers/modeling_bert.py:885-1010 the views, 820-840 where they enter",
+        "sentence_transformers/losses/AdvCLSoftmaxLoss.py:454-801 forward, 378-427 its loss, 429-452 its views",
+        "transformers/modeling_bert.py:886-1006 the views, 830-844 where they enter",
         "sentence_transformers/models/Pooling.py:47-90",
     ],
     "patched": ["random.shuffle: the recipe's orders", "packages that only other parts need are empty stand-ins"],

@@ -15,8 +15,8 @@ SOURCE = {
     "commit": "115f216d30e5867c60ac02b5d4397065495d006b",
     "code": [
         "simcse/models.py:459-644 cl_vat_forward",
-        "simcse/models.py:389-457 cl_forward_denoised",
-        "simcse/models.py:44-112 BertEncoderDenoised",
+        "simcse/models.py:393-455 cl_forward_denoised",
+        "simcse/models.py:48-116 BertEncoderDenoised",
     ],
     "patched": ["torch.rand: the recipe's numbers, and as many feature masks as the model is wide in place of 768"],
 }
@@ -36,7 +36,8 @@ def start(*shape: int) -> torch.Tensor:
     if shape[1:] == (1, 1, 768):
         return torch.from_numpy(recipe.numbers("features", 3, 1, 1, recipe.WIDTH)) ** 2
     tokens = torch.from_numpy(recipe.numbers("tokens", 3, 2, recipe.ROWS, recipe.LENGTH)) ** 2
-    return tokens.transpose(1, 2).reshape(shape).contiguous()  # its rows are sentence after sentence, with both views of each
+    # Its rows are sentence after sentence, with both views of each.
+    return tokens.transpose(1, 2).reshape(shape).contiguous()
 
 
 def main() -> None:

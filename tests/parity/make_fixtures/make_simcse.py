@@ -13,7 +13,7 @@ from transformers import BertConfig
 SOURCE = {
     "repository": "princeton-nlp/SimCSE",
     "commit": "49fa580a853752ede55b8c76d9debf748e214d3f",
-    "code": ["simcse/models.py:100-224 cl_forward"],
+    "code": ["simcse/models.py:97-230 cl_forward"],
     "patched": [],
 }
 

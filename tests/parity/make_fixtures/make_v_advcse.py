@@ -15,9 +15,9 @@ SOURCE = {
     "repository": "ko120/Adversarial-SimCSE",
     "commit": "90128916b5fd11a65b2e902a6bdf3b126c277a20",
     "code": [
-        "simcse/models.py:252-456 cl_forward",
-        "simcse/models.py:105-159 SMARTLoss",
-        "simcse/models.py:162-181 MLPLayer",
+        "simcse/models.py:250-444 cl_forward",
+        "simcse/models.py:107-158 SMARTLoss",
+        "simcse/models.py:41-91 the divergences and the sphere",
     ],
     "patched": ["torch.randn_like: the recipe's numbers", "log_softmax and softmax: not cast to fp32"],
 }

@@ -1,4 +1,4 @@
-"""L2P-CSR's `as_released` against RUCAIBox/L2P-CSR: the masks after each step of the ascent, the loss, the gradients."""
+"""L2P-CSR's `as_released` against RUCAIBox/L2P-CSR: masks after each ascent step, loss, gradients."""
 
 from __future__ import annotations
 
