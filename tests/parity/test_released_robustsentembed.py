@@ -109,6 +109,8 @@ def test_the_paper_pairs_each_sentence_with_itself(
     objective = RobustEmbed(model, **RobustEmbed.PRESETS["paper"], radius=1e-6).double()
     recipe.fill(objective.head, "head.")
     paper = objective([recipe.batch()])["adversarial"].item()
+    # x + δ with δ of at most 1e-6 is x, whose loss against x⁺ is the clean term.
+    assert paper == pytest.approx(released[CASE]["paper: adversarial term, the perturbation at 0"], rel=1e-4)
     assert paper < released[CASE]["adversarial"] - 0.003
 
 

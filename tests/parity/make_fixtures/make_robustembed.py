@@ -70,6 +70,7 @@ def main() -> None:
         "robust": (output.loss - adversarial).item(),
         "its half of clean positives": clean.item(),
         "its half of adversarial positives": mixed.item(),
+        "paper: half of adversarial positives, the perturbation at 0": contrast(made, z, z).item(),
         "adversarial": adversarial.item(),
         "largest coordinate of the perturbation": delta.abs().max().item(),
         "updates": len(slopes),

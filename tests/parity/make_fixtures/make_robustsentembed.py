@@ -66,6 +66,7 @@ def measured(release: Any, *, batchnorm: bool = False) -> dict[str, Any]:
     return {
         "robust": (total - adversarial).item(),
         "adversarial": adversarial.item(),
+        "paper: adversarial term, the perturbation at 0": (total - adversarial).item() / release.cl_adv_weight,
         "gradients of the robust term": recipe.summary(recipe.gradients(total - adversarial, named)),
         "gradients of the adversarial term": recipe.summary(recipe.gradients(adversarial, named)),
         "gradients that the attack leaves behind": recipe.summary(leaked),
