@@ -90,6 +90,8 @@ def main() -> None:
     parser.add_argument("--read-once", action="store_true", help="TextAttack's BERT-Attack with the paper's candidates")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
+    if options.recipe == "all" and options.textattack_python is None:
+        parser.error("--recipe all is for --textattack-python")
 
     material = load_inputs(
         AttackSettings(
@@ -98,12 +100,12 @@ def main() -> None:
     )
     classifier = load_classifier(options.model)
     resources = Resources(SETS[options.resources], data=options.data)
+    pad_to = options.pad_to or int(classifier.model.config.max_position_embeddings)
     if options.textattack_python is not None:
-        _agreement(options, material.examples, resources, Engine(ClassifierTarget(classifier), resources))
+        _agreement(options, material.examples, Engine(ClassifierTarget(classifier), resources), pad_to)
         return
     recipe = RECIPES[options.recipe]()
     resources.require(recipe.needs())
-    pad_to = options.pad_to or int(classifier.model.config.max_position_embeddings)
     ways = {
         "engine, bf16 confirmed in fp32": Engine(ClassifierTarget(classifier), resources, cheap_search=True),
         "engine, fp32": Engine(ClassifierTarget(classifier), resources),
@@ -155,38 +157,33 @@ def _loop(classifier: Any, resources: Resources, pad_to: int | None, *, bf16: bo
 # --- TextAttack itself -------------------------------------------------------------------------------------------
 
 
-def _agreement(options: argparse.Namespace, examples: Sequence[Example], resources: Resources, engine: Engine) -> None:
+def _agreement(options: argparse.Namespace, examples: Sequence[Example], engine: Engine, pad_to: int) -> None:
     """Print how far TextAttack's results, with our resources, are those of the engine in fp32."""
-    split = [example for example in examples if len(example.texts) == 1]
     print(
         "| recipe | texts | success, ours / TextAttack | queries | same outcome | same text | same queries | seconds |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for recipe in recipes(options.recipe):
-        resources.require(recipe.needs())
+        engine.resources.require(recipe.needs())
         other = TextAttack(
             options.textattack_python,
             options.model,
             recipe,
-            resources,
-            options.pad_to or int(load_classifier(options.model).model.config.max_position_embeddings),
+            engine.resources,
+            pad_to,
             threads=torch.get_num_threads(),
             bertattack_rereads=not options.read_once,
         )
-        seconds, attempts = timed(engine, recipe, split)
+        seconds, attempts = timed(engine, recipe, examples)
         ours = {attempt.number: attempt for attempt in attempts}
-        theirs = dict(zip([example.number for example in split], other.run(split), strict=True))
-        pairs = {
-            number: (ours[number], row)
-            for number, row in theirs.items()
-            if Words.of(ours[number].original).words == row.words
-        }
-        print(_compared(recipe.NAME, list(pairs.values()), seconds), flush=True)
-        _tell_differences(recipe.NAME, pairs, len(split) - len(pairs), other.misplaced)
+        rows = zip([ours[example.number] for example in examples], other.run(examples), strict=True)
+        pairs = [(attempt, row) for attempt, row in rows if Words.of(attempt.original).words == row.words]
+        print(_compared(recipe.NAME, pairs, seconds), flush=True)
+        _print_differences(recipe.NAME, pairs, len(examples) - len(pairs), other.misplaced)
 
 
 def _compared(name: str, pairs: Sequence[tuple[Attempt, Row]], seconds: float) -> str:
-    """A row of the table: texts that either attacked, that is those classified correctly."""
+    """Return a row of the table; of the texts those are attacked that the classifier has right."""
     attacked = [(attempt, row) for attempt, row in pairs if "skipped" not in (attempt.outcome, row.outcome)]
     rates = [100 * np.mean([each[side].outcome == "succeeded" for each in attacked]) for side in (0, 1)]
     queries = [np.mean([each[side].queries for each in attacked]) for side in (0, 1)]
@@ -202,18 +199,16 @@ def _compared(name: str, pairs: Sequence[tuple[Attempt, Row]], seconds: float) -
     )
 
 
-def _tell_differences(name: str, pairs: dict[int, tuple[Attempt, Row]], unequal: int, misplaced: int) -> None:
+def _print_differences(name: str, pairs: Sequence[tuple[Attempt, Row]], unequal: int, misplaced: int) -> None:
     """Print to stderr the texts with another outcome, and how many texts are split into other words."""
     print(f"{name}: {unequal} texts are left out, which TextAttack splits into other words", file=sys.stderr)
     if misplaced:
         print(f"{name}: {misplaced} words were not found at TextAttack's index", file=sys.stderr)
-    for number, (attempt, row) in pairs.items():
+    for attempt, row in pairs:
         if (attempt.outcome, attempt.adversarial, attempt.queries) != (row.outcome, row.text, row.queries):
-            print(
-                f"{name}, text {number}: {attempt.outcome} / {row.outcome}, {attempt.queries} / {row.queries} queries, "
-                f"{'the same' if attempt.adversarial == row.text else 'another'} text",
-                file=sys.stderr,
-            )
+            text = "the same" if attempt.adversarial == row.text else "another"
+            both = f"{attempt.outcome} / {row.outcome}, {attempt.queries} / {row.queries} queries, {text} text"
+            print(f"{name}, text {attempt.number}: {both}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -152,14 +152,19 @@ class TextAttack:
     seed: int = 42
     bertattack_rereads: bool = True
     misplaced: int = 0
+    _unchangeable: frozenset[str] = STOP_WORDS
     _random: dict[int, random.Random] = field(default_factory=dict)
 
     def run(self, examples: Sequence[Example]) -> list[Row]:
         """Attack the examples; return a row for each.
 
         Raises:
-            RuntimeError: TextAttack failed; the end of what it said.
+            RuntimeError: the examples are pairs, or TextAttack failed; the end of what it said.
         """
+        if any(len(example.texts) == 2 for example in examples):
+            raise RuntimeError("TextAttack is compared on single texts")
+        words = {word for example in examples for word in Words.of(example.text).words}
+        self._unchangeable = STOP_WORDS | {word for word in words if not is_content_word(word)}
         with tempfile.TemporaryDirectory() as folder, (Path(folder) / "errors").open("w+") as errors:
             # TextAttack reads NLTK's stop words when it is imported, and the attack is given ours.
             stop_words = Path(folder) / "corpora" / "stopwords" / "english"
@@ -205,7 +210,7 @@ class TextAttack:
         return {
             "recipe": self.recipe.NAME,
             "threshold": None if published is None else self.resources.similarity.threshold(published),
-            "stop_words": sorted(STOP_WORDS),
+            "stop_words": sorted(self._unchangeable),
             "model": str(Path(self.model).resolve()),
             "pad_to": self.pad_to,
             "threads": self.threads,
@@ -219,7 +224,7 @@ class TextAttack:
 
     def _candidates(self, number: int, original: str, text: str, index: int, word: str) -> list[str]:
         """The candidates for a word, before any constraint."""
-        if not is_content_word(word):  # stop words are given, numbers and single letters are not
+        if not is_content_word(word):  # a part of a word that TextAttack has split
             return []
         recipe: Any = self.recipe
         if recipe.NAME == "pwws":
