@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from holdfast.adversary.geometry import GeometryAttack
 from holdfast.adversary.gradient_encoder import GradientEncoder
+from holdfast.attacks.gradient_classifier import GradientClassifier
 from holdfast.edits.words import Words
 from holdfast.objectives.adcl import ADCL
 
@@ -142,3 +143,34 @@ def test_the_releases_limit_does_not_spare_short_sentences(attacking: ADCL, rele
             assert our == their
         else:
             assert our == before != their, "0.2 of so few words is none; the release then takes the most important one"
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_advs_direction_is_the_losss_where_there_are_two_classes(
+    classes: int, tiny_model: Callable[..., Any], released: Any
+) -> None:
+    """The release's ADV goes along DeepFool's normal, the straight way to the nearest class, we along the gradient."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    expected = released[f"ADV with {classes} classes"]
+    config = BertConfig(num_hidden_layers=2, num_labels=classes, **recipe.CONFIG)
+    classifier = BertForSequenceClassification(config).double().eval()
+    recipe.fill(classifier)
+    tokenizer = tiny_model().tokenizer
+    model = GradientClassifier(classifier, tokenizer, max_tokens=recipe.LENGTH, source="the recipe")
+    labels = torch.tensor(expected["classes"])
+    texts = [(text,) for text in recipe.SENTENCES]
+    rows = range(recipe.ROWS)
+    found = model.gradients(
+        model.tokenised(texts), recipe.batch(), rows, [0] * len(rows), lambda logits: F.cross_entropy(logits, labels)
+    )
+    assert recipe.probe("vectors", found.z) == pytest.approx(expected["vectors"], rel=1e-6)
+    weights = classifier.classifier.weight.detach()
+    normals = F.normalize(weights[expected["nearest classes"]] - weights[labels], dim=1)
+    assert recipe.probe("normals", normals) == pytest.approx(expected["normals"], rel=1e-9)
+    cosines = F.cosine_similarity(found.direction.double(), normals)
+    if classes == 2:
+        assert cosines.tolist() == pytest.approx([1.0] * recipe.ROWS, abs=1e-6)
+    else:
+        assert cosines.min() > 0.5
+        assert cosines.max() < 0.99

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import sys
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ import torch
 from release import checkout, recording, save, stand_in
 from torch import distributed
 from torch.nn import functional as F
-from transformers import BertConfig, BertModel, BertTokenizer
+from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizer
 
 SOURCE = {
     "repository": "LotusDYH/ssl_robust",
@@ -23,9 +24,11 @@ SOURCE = {
         "moco/builder.py:10-129 MoCo",
         "moco_gready_attack.py:7-242 GreedyAttack",
         "utils.py:166-291 BaseAttack",
+        "deepfool.py:8-177 DeepFool, the direction of ADV",
     ],
     "patched": [
         "stop words, neighbours and the masked LM: the recipe's, in place of downloads",
+        "gradcheck.zero_gradients, which torch no longer has",
         "packages of training loops are empty stand-ins; one process of torch.distributed",
     ],
 }
@@ -109,9 +112,30 @@ def attacked(made: Any, module: Any, tokenizer: Any, loops: int) -> dict[str, An
     }
 
 
+def directions(module: Any, classes: int) -> dict[str, Any]:
+    """Where ADV's attack moves the vectors of the sentences, for a classifier of that many classes."""
+    made = BertForSequenceClassification(BertConfig(num_hidden_layers=2, num_labels=classes, **recipe.CONFIG))
+    recipe.fill(made.double().eval())
+    sentences = recipe.batch()
+    with torch.no_grad():
+        vectors = made.bert(**sentences).pooler_output
+    logits = made.classifier(vectors)
+    normals, fooled, labels = module.DeepFool(num_classes=classes, max_iters=20)(vecs=vectors, net_=made.classifier)
+    return {
+        "vectors": recipe.probe("vectors", vectors),
+        "classes": labels.tolist(),
+        "nearest classes": made.classifier(fooled).argmax(dim=1).tolist(),
+        "normals": recipe.probe("normals", normals),
+        "logits": recipe.probe("logits", logits),
+    }
+
+
 def main() -> None:
     checkout(SOURCE["repository"])
     stand_in("pytorch_lightning", "deepspeed", "deepspeed.ops", "deepspeed.ops.adam", "diffdist", "diffdist.functional")
+    gradcheck: Any = sys.modules["torch.autograd.gradcheck"]
+    gradcheck.zero_gradients = lambda x: x.grad.zero_()
+    import deepfool
     import moco.builder
     import moco_gready_attack
     import utils
@@ -132,6 +156,7 @@ def main() -> None:
             "attack of one iteration": attacked(moco_of(moco.builder, folder), moco_gready_attack, tokenizer, 1),
             "attack of three iterations": attacked(moco_of(moco.builder, folder), moco_gready_attack, tokenizer, 3),
         }
+        cases |= {f"ADV with {classes} classes": directions(deepfool, classes) for classes in (2, 4)}
         distributed.destroy_process_group()
     save("adcl", SOURCE, cases)
 
