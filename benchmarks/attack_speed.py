@@ -8,19 +8,16 @@ else. All are interleaved in one process; the ratio of each round is taken, and 
     python benchmarks/attack_speed.py --model CLASSIFIER --data DIR [--task textfooler/mr] [--recipe pwws]
 
 With `--textattack-python PATH`, the Python of an environment with TextAttack (it does not install beside transformers
-5), its own PWWS attacks the same examples too, with the same synonyms, in a process of its own; the comparison of
-success rates and queries is printed beside the time.
+5: `python -m venv TA; TA/bin/pip install textattack==0.3.11 transformers==4.57.6`), nothing is timed: TextAttack's
+version of the recipe, or of all that it has with `--recipe all`, attacks the same examples with the same resources, in
+a process of its own, and the table compares outcomes, texts and queries with the engine's in fp32.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,6 +37,8 @@ from holdfast.attacks.recipes import RECIPES
 from holdfast.attacks.resource_names import SETS
 from holdfast.attacks.resources import Resources
 from holdfast.attacks.targets import ClassifierTarget
+from holdfast.edits.words import Words
+from textattack_process import Row, TextAttack, recipes
 
 BATCH = 32
 """Texts in a batch of TextAttack's."""
@@ -82,14 +81,17 @@ def main() -> None:
     parser.add_argument("--model", required=True, help="a classifier: a Hugging Face folder")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--task", default="textfooler/mr")
-    parser.add_argument("--recipe", default="pwws", choices=list(RECIPES))
+    parser.add_argument("--recipe", default="pwws", choices=[*RECIPES, "all"])
     parser.add_argument("--resources", choices=tuple(SETS), default="light")
     parser.add_argument("--examples", type=int, default=24)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--pad-to", type=int, help="of the padded loop [default: the model's position embeddings]")
     parser.add_argument("--textattack-python", type=Path)
+    parser.add_argument("--read-once", action="store_true", help="TextAttack's BERT-Attack with the paper's candidates")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
+    if options.recipe == "all" and options.textattack_python is None:
+        parser.error("--recipe all is for --textattack-python")
 
     material = load_inputs(
         AttackSettings(
@@ -98,11 +100,14 @@ def main() -> None:
     )
     classifier = load_classifier(options.model)
     resources = Resources(SETS[options.resources], data=options.data)
+    pad_to = options.pad_to or int(classifier.model.config.max_position_embeddings)
+    if options.textattack_python is not None:
+        _agreement(options, material.examples, Engine(ClassifierTarget(classifier), resources), pad_to)
+        return
     recipe = RECIPES[options.recipe]()
     resources.require(recipe.needs())
-    pad_to = options.pad_to or int(classifier.model.config.max_position_embeddings)
     ways = {
-        "engine, bf16 confirmed in fp32": Engine(ClassifierTarget(classifier), resources, bf16=True),
+        "engine, bf16 confirmed in fp32": Engine(ClassifierTarget(classifier), resources, cheap_search=True),
         "engine, fp32": Engine(ClassifierTarget(classifier), resources),
         f"loop, fp32, padded to {pad_to}": _loop(classifier, resources, pad_to, bf16=False),
         "loop, fp32": _loop(classifier, resources, None, bf16=False),
@@ -131,8 +136,6 @@ def main() -> None:
         )
     if options.json:
         save(options.json, _claims(seconds, pad_to), seconds=seconds)
-    if options.textattack_python is not None:
-        _textattack(options, material.examples, resources, made["engine, fp32"], statistics.median(seconds[first]))
 
 
 def _claims(seconds: dict[str, list[float]], pad_to: int) -> list[Claim]:
@@ -148,100 +151,64 @@ def _claims(seconds: dict[str, list[float]], pad_to: int) -> list[Claim]:
 
 
 def _loop(classifier: Any, resources: Resources, pad_to: int | None, *, bf16: bool) -> Engine:
-    return Engine(Loop(classifier, pad_to=pad_to, bf16=bf16), resources, bf16=bf16, side_by_side=1)
+    return Engine(Loop(classifier, pad_to=pad_to, bf16=bf16), resources, cheap_search=bf16, side_by_side=1)
 
 
 # --- TextAttack itself -------------------------------------------------------------------------------------------
 
-SCRIPT = """
-import json, sys, time
-import numpy as np, torch, transformers
-from textattack import Attack
-from textattack.constraints.pre_transformation import RepeatModification, StopwordModification
-from textattack.goal_function_results import GoalFunctionResultStatus
-from textattack.goal_functions import UntargetedClassification
-from textattack.models.wrappers import HuggingFaceModelWrapper
-from textattack.search_methods import GreedyWordSwapWIR
-from textattack.shared import AttackedText
-from textattack.transformations import WordSwap
 
-given = json.load(open(sys.argv[1]))
-stop = set(given["stop_words"])
-
-
-class Synonyms(WordSwap):
-    def _get_replacement_words(self, word):
-        return given["synonyms"].get(word, [])
-
-
-model = transformers.AutoModelForSequenceClassification.from_pretrained(given["model"])
-tokenizer = transformers.AutoTokenizer.from_pretrained(given["model"], model_max_length=given["pad_to"])
-attack = Attack(
-    UntargetedClassification(HuggingFaceModelWrapper(model, tokenizer)),
-    [RepeatModification(), StopwordModification(stopwords=stop)],
-    Synonyms(),
-    GreedyWordSwapWIR(wir_method="weighted-saliency"),
-)
-rows = []
-began = time.perf_counter()
-for text, label in given["examples"]:
-    result = attack.attack(text, label)
-    rows.append([type(result).__name__, result.num_queries, result.perturbed_text()])
-print(json.dumps({"seconds": time.perf_counter() - began, "rows": rows}))
-"""
-
-
-def _textattack(
-    options: argparse.Namespace,
-    examples: Sequence[Example],
-    resources: Resources,
-    ours: Sequence[Attempt],
-    ours_s: float,
-) -> None:
-    """TextAttack's PWWS on the same classifier, texts, stop words and synonyms."""
-    from holdfast.edits.words import STOP_WORDS, Words, is_content_word
-
-    if options.recipe != "pwws" or any(len(example.texts) == 2 for example in examples):
-        sys.exit("TextAttack is compared on pwws and single texts")
-    words = {word for example in examples for word in Words.of(example.text).words}
-    classifier = load_classifier(options.model)
-    given = {
-        "model": str(Path(options.model).resolve()),
-        "pad_to": options.pad_to or int(classifier.model.config.max_position_embeddings),
-        "examples": [[example.text, example.label] for example in examples],
-        "stop_words": sorted(STOP_WORDS | {word for word in words if not is_content_word(word)}),
-        "synonyms": {word: resources.wordnet.synonyms(word) for word in words if is_content_word(word)},
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "given.json"
-        path.write_text(json.dumps(given), encoding="utf-8")
-        # TextAttack reads NLTK's stop words when it is imported, and the attack is given ours.
-        stop_words = Path(folder) / "corpora" / "stopwords" / "english"
-        stop_words.parent.mkdir(parents=True)
-        stop_words.write_text("\n".join(given["stop_words"]), encoding="utf-8")
-        done = subprocess.run(
-            [str(options.textattack_python), "-c", SCRIPT, str(path)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "NLTK_DATA": folder},
-        )
-    if done.returncode:
-        sys.exit(f"TextAttack failed:\n{done.stderr[-3000:]}")
-    theirs = json.loads(done.stdout.splitlines()[-1])
-    attacked = [row for row in theirs["rows"] if row[0] != "SkippedAttackResult"]
-    succeeded = [row for row in attacked if row[0] == "SuccessfulAttackResult"]
-    by_number = {attempt.number: attempt for attempt in ours}
-    same = sum(
-        (row[0] == "SuccessfulAttackResult") == (by_number[example.number].outcome == "succeeded")
-        for example, row in zip(examples, theirs["rows"], strict=True)
-    )
-    queries = np.mean([row[1] for row in attacked])
+def _agreement(options: argparse.Namespace, examples: Sequence[Example], engine: Engine, pad_to: int) -> None:
+    """Print how far TextAttack's results, with our resources, are those of the engine in fp32."""
     print(
-        f"TextAttack: {theirs['seconds']:.1f} s, {theirs['seconds'] / ours_s:.1f} times the engine in bf16; "
-        f"{100 * len(succeeded) / len(attacked):.1f} % success, {queries:.1f} queries; "
-        f"the same outcome as ours (fp32: {told(ours)}) on {same} of {len(examples)}"
+        "| recipe | texts | success, ours / TextAttack | queries | same outcome | same text | same queries | seconds |"
     )
+    print("|---|---|---|---|---|---|---|---|")
+    for recipe in recipes(options.recipe):
+        engine.resources.require(recipe.needs())
+        other = TextAttack(
+            options.textattack_python,
+            options.model,
+            recipe,
+            engine.resources,
+            pad_to,
+            threads=torch.get_num_threads(),
+            bertattack_rereads=not options.read_once,
+        )
+        seconds, attempts = timed(engine, recipe, examples)
+        ours = {attempt.number: attempt for attempt in attempts}
+        rows = zip([ours[example.number] for example in examples], other.run(examples), strict=True)
+        pairs = [(attempt, row) for attempt, row in rows if Words.of(attempt.original).words == row.words]
+        print(_compared(recipe.NAME, pairs, seconds), flush=True)
+        _print_differences(recipe.NAME, pairs, len(examples) - len(pairs), other.misplaced)
+
+
+def _compared(name: str, pairs: Sequence[tuple[Attempt, Row]], seconds: float) -> str:
+    """Return a row of the table; of the texts those are attacked that the classifier has right."""
+    attacked = [(attempt, row) for attempt, row in pairs if "skipped" not in (attempt.outcome, row.outcome)]
+    rates = [100 * np.mean([each[side].outcome == "succeeded" for each in attacked]) for side in (0, 1)]
+    queries = [np.mean([each[side].queries for each in attacked]) for side in (0, 1)]
+    same = [
+        np.sum([attempt.outcome == row.outcome for attempt, row in pairs]),
+        np.sum([attempt.adversarial == row.text for attempt, row in attacked]),
+        np.sum([attempt.queries == row.queries for attempt, row in attacked]),
+    ]
+    return (
+        f"| {name} | {len(pairs)}, {len(attacked)} attacked | {rates[0]:.1f} % / {rates[1]:.1f} % "
+        f"| {queries[0]:.1f} / {queries[1]:.1f} | {same[0]} of {len(pairs)} | {same[1]} of {len(attacked)} "
+        f"| {same[2]} of {len(attacked)} | {seconds:.0f} / {sum(row.seconds for _, row in pairs):.0f} |"
+    )
+
+
+def _print_differences(name: str, pairs: Sequence[tuple[Attempt, Row]], unequal: int, misplaced: int) -> None:
+    """Print to stderr the texts with another outcome, and how many texts are split into other words."""
+    print(f"{name}: {unequal} texts are left out, which TextAttack splits into other words", file=sys.stderr)
+    if misplaced:
+        print(f"{name}: {misplaced} words were not found at TextAttack's index", file=sys.stderr)
+    for attempt, row in pairs:
+        if (attempt.outcome, attempt.adversarial, attempt.queries) != (row.outcome, row.text, row.queries):
+            text = "the same" if attempt.adversarial == row.text else "another"
+            both = f"{attempt.outcome} / {row.outcome}, {attempt.queries} / {row.queries} queries, {text} text"
+            print(f"{name}, text {attempt.number}: {both}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-SHARED = {"claims", "noiseqa_questions", "hardening_cells", "hardening_variants"}
+SHARED = {"claims", "noiseqa_questions", "hardening_cells", "hardening_variants", "textattack_process"}
 """Modules that the scripts share."""
 
 
@@ -68,3 +71,39 @@ def test_every_script_says_how_it_is_called(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert path.stem in SHARED or f"python benchmarks/{path.name} " in text
     importlib.import_module(path.stem)  # what it takes from holdfast is there
+
+
+FAKE_TEXTATTACK = """
+import json, sys
+def ask(kind, *arguments):
+    print(json.dumps([kind, *arguments]), flush=True)
+    return json.loads(sys.stdin.readline())
+given = ask("recipe")
+while (example := ask("example")) is not None:
+    words = example["text"].split()
+    found = [ask("candidates", example["number"], example["text"], example["text"], i, w) for i, w in enumerate(words)]
+    text = " ".join((more or [word])[0] for word, more in zip(words, found))
+    assert set(given["stop_words"]) >= {word for word, more in zip(words, found) if not more}
+    ask("result", "SuccessfulAttackResult", len(words), text, 0.0, words)
+"""
+
+
+def test_textattack_asks_for_candidates_and_gives_a_row_per_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    import textattack_process
+    from holdfast.attacks.examples import Example
+
+    monkeypatch.setattr(textattack_process, "_SCRIPT", FAKE_TEXTATTACK)
+    resources: Any = SimpleNamespace(wordnet=SimpleNamespace(synonyms=lambda word: [word.upper()]))
+    (recipe,) = textattack_process.recipes("pwws")
+    run = textattack_process.TextAttack(Path(sys.executable), "a model", recipe, resources, pad_to=8)
+    rows = run.run([Example(3, ("a dog ran",), label=0), Example(5, ("2 dogs",), label=1)])
+    assert [(row.outcome, row.queries, row.text) for row in rows] == [
+        ("succeeded", 3, "a DOG RAN"),
+        ("succeeded", 2, "2 DOGS"),
+    ]
+    assert rows[0].words == ("a", "dog", "ran")
+    with pytest.raises(RuntimeError, match="single texts"):
+        run.run([Example(0, ("a dog", "a cat"), label=0)])
+    monkeypatch.setattr(textattack_process, "_SCRIPT", "raise SystemExit('no such package')")
+    with pytest.raises(RuntimeError, match="no such package"):
+        run.run([Example(0, ("a dog",), label=0)])
