@@ -496,6 +496,17 @@ def test_the_masked_lm_is_the_model_itself_unless_named(
         ADCL(model, source="masked-lm")
 
 
+def test_a_prompt_is_refused_where_texts_are_changed(masked_lm: Path, tmp_path: Path) -> None:
+    from holdfast.models import load_sentence_transformer
+
+    (tmp_path / "near.tsv").write_text("word\tneighbors\ndog\tcat\n")
+    model = load_sentence_transformer(str(masked_lm), pooling="prompt", device="cpu")
+    for options in ({"source": "masked-lm"}, {"word_vectors": str(tmp_path / "near.tsv")}):
+        with pytest.raises(UserError, match="cannot separate a prompt from its sentence"):
+            ADCL(model, **options)
+    assert ADCL(model, positives="dropout").attack is None
+
+
 def test_word_vectors_from_a_file(exact_model: Any, masked_lm: Path, tmp_path: Path) -> None:
     path = tmp_path / "near.tsv"
     path.write_text("word\tneighbors\ndog\tcat\n")

@@ -143,6 +143,10 @@ class ADCL(Objective):
         self.attack: GeometryAttack | None = None
         self._masked_lm: MaskedLM | None = None
         if positives == "geometry":
+            if self.encoder.prompt is not None:
+                raise UserError(
+                    "the attack cannot separate a prompt from its sentence: train a model without prompt pooling"
+                )
             found = candidate_words(
                 source,
                 word_vectors,
@@ -340,8 +344,6 @@ def mean_cosine(vectors: Tensor) -> Tensor:
 
 def _masked_lm(encoder: Encoder, name: str | None) -> MaskedLM:
     """Load the masked LM of that name, by default that of the model to train."""
-    if encoder.prompt is not None:
-        raise UserError("the attack cannot separate a prompt from its sentence: train a model without prompt pooling")
     backbone: Any = encoder.backbone.model
     name = name or str(backbone.name_or_path)
     if not name:
