@@ -25,6 +25,7 @@ SETTINGS: dict[str, Any] = {
     "momentum": 0.9,
     "momentum_warm_up": False,
     "projection": "mlp",
+    "normalize": False,
     "temperature": 0.3,
     "projection_size": 8,
     "iterations": 4,
@@ -558,6 +559,8 @@ def test_the_presets_keep_the_papers_attack_head_and_momentum(
     assert objective.notices == []
     default = ADCL(exact_model, positives="dropout")
     assert default.follower.warm_up
+    assert default.normalize
+    assert not objective.normalize
     assert [type(layer).__name__ for layer in default.head.layers] == ["Linear", "Tanh"]
 
 

@@ -55,7 +55,7 @@ class ADCL(Objective):
         momentum_warm_up: start from a small momentum: update k uses min(m, (1 + k) / (10 + k)), for runs that are not
             much longer than 1 / (1 − m) steps.
         temperature: τ.
-        normalize: scale z to unit length: cosines instead of inner products.
+        normalize: scale z to unit length: cosines, instead of the paper's inner products.
         projection: g: "linear" for Linear(d, c), Tanh, as in the release; "mlp" for the paper's Linear(d, d), Sigmoid,
             Linear(d, c), Tanh, whose z are nearly parallel at the start.
         projection_size: c.
@@ -90,11 +90,18 @@ class ADCL(Objective):
     )
     PRESETS: ClassVar = {
         # Else the defaults are the paper's wherever it gives a value.
-        "paper": {"source": "masked-lm", "projection": "mlp", "momentum_warm_up": False, "duplicates": "keep"},
+        "paper": {
+            "source": "masked-lm",
+            "projection": "mlp",
+            "normalize": False,
+            "momentum_warm_up": False,
+            "duplicates": "keep",
+        },
         "as_released": {
             "roles": "swapped",
             "queue_size": 65536,
             "projection": "linear",
+            "normalize": False,
             "momentum_warm_up": False,
             "source": "masked-lm",
             "candidates": 26,
@@ -117,7 +124,7 @@ class ADCL(Objective):
         momentum: float = 0.999,
         momentum_warm_up: bool = True,
         temperature: float = 0.07,
-        normalize: bool = False,
+        normalize: bool = True,
         projection: ProjectionKind = "linear",
         projection_size: int = 128,
         iterations: int = 10,
