@@ -104,7 +104,9 @@ def test_help_names_every_defence(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("defence", ["adv", "pgd", "freelb", "smart", "robustembed"])
 def test_a_defended_run_says_how(defence: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = {"adv": ["--set", "clean_epochs=0", "--set", "min_similarity=-1"]}.get(defence, ["--set", "steps=2"])
+    options = {"adv": ["--set", "clean_epochs=0", "--set", "source=masked-lm", "--set", "min_similarity=-1"]}.get(
+        defence, ["--set", "steps=2"]
+    )
     if defence == "robustembed":
         options = ["--set", "pgd-steps=2"]
     assert main([*words("--defence", defence, *options), "--max-steps", "3", "--output", "r.json"]) == 0

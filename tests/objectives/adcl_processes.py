@@ -35,7 +35,7 @@ def main() -> None:
     torch.manual_seed(0)
     model = load_sentence_transformer(path, device="cpu").double()
     objective = ADCL(
-        model, queue_size=12, projection_size=8, temperature=0.3, max_share=0.5, min_similarity=-1
+        model, queue_size=12, projection_size=8, temperature=0.3, max_share=0.5, source="masked-lm", min_similarity=-1
     ).double()
     for parameter in objective.head.parameters():
         torch.nn.init.normal_(parameter, std=0.7)

@@ -8,6 +8,7 @@ ADCL: dict[str, Any] = {
     "queue_size": 20,
     "projection_size": 8,
     "max_share": 0.5,
+    "source": "masked-lm",
     "min_similarity": -1.0,
     "masked_lm": "LM",
 }

@@ -25,6 +25,7 @@ SETTINGS: dict[str, Any] = {
     "momentum": 0.9,
     "momentum_warm_up": False,
     "projection": "mlp",
+    "normalize": False,
     "temperature": 0.3,
     "projection_size": 8,
     "iterations": 4,
@@ -454,14 +455,11 @@ def test_the_paper_projection(make_encoder_model: Any) -> None:
         assert head(torch.randn(2, 16).bfloat16()).dtype == torch.float32
 
 
-def test_a_centred_projection_starts_spread() -> None:
+def test_the_linear_projection_starts_spread_and_the_papers_collapsed() -> None:
     torch.manual_seed(0)
-    paper, centred = Projection(64, 32), Projection(64, 32, "centred")
-    assert [type(layer).__name__ for layer in centred.layers] == [type(layer).__name__ for layer in paper.layers]
-    assert centred(torch.zeros(1, 64)).abs().max() < 1e-6
     h = torch.randn(50, 64) * 0.3 + 0.1
-    assert mean_cosine(paper(h)) > 0.9
-    assert mean_cosine(centred(h)) < mean_cosine(h) + 0.1
+    assert mean_cosine(Projection(64, 32, "mlp")(h)) > 0.9
+    assert mean_cosine(Projection(64, 32, "linear")(h)) < mean_cosine(h) + 0.1
 
 
 def test_the_mean_cosine_is_of_the_pairs() -> None:
@@ -494,6 +492,17 @@ def test_the_masked_lm_is_the_model_itself_unless_named(
     model.transformers_model.name_or_path = ""
     with pytest.raises(UserError, match="masked_lm="):
         ADCL(model, source="masked-lm")
+
+
+def test_a_prompt_is_refused_where_texts_are_changed(masked_lm: Path, tmp_path: Path) -> None:
+    from holdfast.models import load_sentence_transformer
+
+    (tmp_path / "near.tsv").write_text("word\tneighbors\ndog\tcat\n")
+    model = load_sentence_transformer(str(masked_lm), pooling="prompt", device="cpu")
+    for options in ({"source": "masked-lm"}, {"word_vectors": str(tmp_path / "near.tsv")}):
+        with pytest.raises(UserError, match="cannot separate a prompt from its sentence"):
+            ADCL(model, **options)
+    assert ADCL(model, positives="dropout").attack is None
 
 
 def test_word_vectors_from_a_file(exact_model: Any, masked_lm: Path, tmp_path: Path) -> None:
@@ -547,10 +556,12 @@ def test_the_presets_keep_the_papers_attack_head_and_momentum(
     assert not objective.follower.warm_up
     kinds = {"paper": ["Linear", "Sigmoid", "Linear", "Tanh"], "as_released": ["Linear", "Tanh"]}
     assert [type(layer).__name__ for layer in objective.head.layers] == kinds[preset]
-    if preset == "paper":
-        assert objective.head(torch.zeros(1, 16)).abs().max() > 0.05, "the constant of Sigmoid is not taken away"
     assert objective.notices == []
-    assert ADCL(exact_model, positives="dropout").follower.warm_up
+    default = ADCL(exact_model, positives="dropout")
+    assert default.follower.warm_up
+    assert default.normalize
+    assert not objective.normalize
+    assert [type(layer).__name__ for layer in default.head.layers] == ["Linear", "Tanh"]
 
 
 @pytest.mark.parametrize(

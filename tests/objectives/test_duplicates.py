@@ -234,7 +234,7 @@ def test_the_geometry_attack_climbs_away_from_no_equal_text(
     exact_model: Any, batch: dict[str, Any], masked_lm: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = {"positives": "geometry", "masked_lm": str(masked_lm), "projection_size": 8, "queue_size": 12}
-    objective = made("adcl", exact_model, **options, max_share=0.5, min_similarity=-1.0).double()
+    objective = made("adcl", exact_model, **options, source="masked-lm", max_share=0.5, min_similarity=-1.0).double()
     objective.queue.push(objective.follower.keys(batch), base_module.text_hashes(batch))
     asked: list[Any] = []
     info_nce = adcl_module.info_nce

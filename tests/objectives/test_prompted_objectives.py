@@ -269,7 +269,12 @@ def test_exchanged_words_are_in_the_text(
     model: SentenceTransformer, batch: dict[str, Any], tmp_path: Path, make_masked_lm: Callable[..., Path]
 ) -> None:
     objective = ADCL(
-        model, masked_lm=str(make_masked_lm(tmp_path / "fills")), min_similarity=-1.0, max_share=1.0, queue_size=8
+        model,
+        source="masked-lm",
+        masked_lm=str(make_masked_lm(tmp_path / "fills")),
+        min_similarity=-1.0,
+        max_share=1.0,
+        queue_size=8,
     )
     texts: list[str] = []
     inner = objective.attack_texts

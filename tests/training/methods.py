@@ -12,7 +12,7 @@ from holdfast.objectives import L2PCSR, METHODS, Anchored, Combined, ConSERT, Ob
 # Defaults that do not fit two layers and eight sentences; and a queue that is filled and wraps round.
 OPTIONS: dict[str, dict[str, Any]] = {
     "anchored": {"adversarial": 0.5},
-    "adcl": {"queue_size": 20, "projection_size": 8, "max_share": 0.5, "min_similarity": -1.0},
+    "adcl": {"queue_size": 20, "projection_size": 8, "max_share": 0.5, "source": "masked-lm", "min_similarity": -1.0},
     "combined": {
         "keys": "momentum",
         "negatives": "batch+queue+adversaries",

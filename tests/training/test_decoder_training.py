@@ -108,7 +108,7 @@ def test_a_model_without_dropout_has_no_dropout_views(
 @pytest.mark.parametrize(
     ("method", "options", "message"),
     [
-        ("adcl", {}, "fills no masks: name a masked language model"),
+        ("adcl", {"source": "masked-lm"}, "fills no masks: name a masked language model"),
         ("adcse", {"mask_as_token_types": True}, "needs a backbone with two token types"),
         ("l2p-csr", {"layers": 9}, "takes 1 to 2"),
     ],
