@@ -76,7 +76,7 @@ def test_the_model_brings_the_settings_it_was_trained_with(here: Path, capsys: p
         return protocol["options"]
 
     trained = options()
-    assert (trained["layers"], trained["threshold"], trained["steps"], trained["step_size"]) == (2, 0.3, 1, 0.5)
+    assert (trained["layers"], trained["threshold"], trained["steps"], trained["step_size"]) == (2, 0.3, 1, 0.2)
     assert options("--set", "layers=1")["layers"] == 1, "the command line goes before the record"
     assert "head" not in trained
     assert main(["masks", "lm", *TEXTS, "--draws", "1"]) == 0
