@@ -56,7 +56,7 @@ def trained(name: str, options: argparse.Namespace, sentences: list[str], bf16: 
     model = load_sentence_transformer(options.model)
     set_limit(model, MAX_TOKENS)
     encoder = Encoder(model)
-    freeze_unused(encoder, encoder.tokenise(sentences[:2]))
+    freeze_unused(encoder, encoder.tokenise(["A sentence.", "Another one."]))
     method, _, preset = name.partition(":")
     given = dict(part.split("=", 1) for part in options.set)
     objective = METHODS[method](model, **method_options(method, preset or None, given))

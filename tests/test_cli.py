@@ -413,6 +413,7 @@ def test_methods(capsys: pytest.CaptureFixture[str]) -> None:
         assert method["idea"]
         assert re.search(r"(19|20)\d\d\.$", method["paper"]) or method["name"] in ("combined", "anchored")
         assert method["cost"] > 0.5
+        assert (method["own_idea"] is None) == (method["idea_gradient_share"] is None) == (method["name"] == "simcse")
         assert all(option["meaning"] for option in method["options"].values()), method["name"]
 
 
@@ -431,6 +432,7 @@ def test_methods_of_one_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--preset as_released: pgd_steps=4" in text
     assert "positives=clean" in text
     assert "--learning-rate 3e-05" in text
+    assert "without its own idea (the adversarial positive) the gradient of a step differs by 130 %" in text
 
 
 def test_data_list_and_check(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,7 +64,7 @@ def test_a_seed_gives_the_same_json_and_features_on_request(here: Path, capsys: 
 
 
 def test_the_model_brings_the_settings_it_was_trained_with(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options_of_run = {"layers": 2, "threshold": 0.3, "steps": 1, "head": "tanh"}
+    options_of_run = {"layers": 2, "threshold": 0.3, "steps": 1, "step_size": 0.2, "head": "tanh"}
     record = {"method": "l2p-csr", "options": options_of_run, "training": {"max_length": 20}}
     (here / "lm" / "run.json").write_text(json.dumps(record))
 
@@ -76,7 +76,7 @@ def test_the_model_brings_the_settings_it_was_trained_with(here: Path, capsys: p
         return protocol["options"]
 
     trained = options()
-    assert (trained["layers"], trained["threshold"], trained["steps"], trained["step_size"]) == (2, 0.3, 1, 0.5)
+    assert (trained["layers"], trained["threshold"], trained["steps"], trained["step_size"]) == (2, 0.3, 1, 0.2)
     assert options("--set", "layers=1")["layers"] == 1, "the command line goes before the record"
     assert "head" not in trained
     assert main(["masks", "lm", *TEXTS, "--draws", "1"]) == 0

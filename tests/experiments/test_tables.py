@@ -15,6 +15,8 @@ from holdfast.experiments.definition import SCALES, known_tables, read_definitio
 from holdfast.experiments.markup import markdown_table
 from holdfast.experiments.render import published_of
 from holdfast.experiments.scales import read_scale
+from holdfast.objectives import L2PCSR
+from holdfast.training.method_options import option_defaults
 
 Plan = Callable[..., dict[tuple[str, str], Cell | str]]
 
@@ -114,6 +116,27 @@ def test_tables_share_evaluations_classifiers_and_attacks(plan: Plan) -> None:
         assert within.inputs["texts"].inputs["victim"].key == key("adcl/table1", "AG NP FTC", "Acc.", scale)
         assert key("adcl/table6", "32768", "Success", scale) == key("adcl/table1", "AG ADCL FTC", "Geometry", scale)
         assert key("adcl/table8", "On-the-fly", "PWWS", scale) == key("adcl/table1", "AG NP ADV", "PWWS", scale)
+
+
+def test_l2p_csr_has_the_paper_s_step_at_paper_scale_alone(plan: Plan) -> None:
+    for table, place in {
+        "l2p-csr/table1": ("BERT-base +Ours", "STS12"),
+        "l2p-csr/table2": ("BERT-base +Ours", "MR"),
+        "l2p-csr/table3": ("w/o token mask", "STS-B"),
+        "l2p-csr/figure2": ("STS-B", "φ 0.2"),
+    }.items():
+        sizes = [encoder_of(plan(table, scale)[place]).settings["options"]["step_size"] for scale in ("small", "paper")]
+        assert sizes == [option_defaults(L2PCSR)["step_size"], 0.5], table
+
+
+def test_simcse_is_compared_with_l2p_csr_at_equal_steps(plan: Plan) -> None:
+    for scale in ("small", "paper"):
+        cells = plan("l2p-csr/table1", scale)
+        ours, simcse = (
+            encoder_of(cells[f"BERT-base {row}", "STS12"]).settings for row in ("+Ours", "+SimCSE, steps of Ours")
+        )
+        for name in ("batch_size", "max_steps", "eval_steps", "learning_rate", "corpus"):
+            assert ours[name] == simcse[name], (scale, name)
 
 
 def test_a_sweep_changes_one_option(plan: Plan) -> None:

@@ -67,6 +67,7 @@ class AdCSE(ContrastiveObjective):
     TITLE: ClassVar = "AdCSE"
     IDEA: ClassVar = "learned negatives climb the loss; positives come from a momentum encoder (eq. 1-8)"
     OWN_IDEA: ClassVar = "the learned negatives"
+    IDEA_SHARE: ClassVar = 0.026
     CITATION: ClassVar = (
         "Li, Duan, Xie, Xiao and Jiang. AdCSE: An Adversarial Method for Contrastive Learning of Sentence Embeddings. "
         "DASFAA 2022."

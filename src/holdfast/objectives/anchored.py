@@ -99,6 +99,7 @@ class Anchored(Objective):
         "changed sentences keep the vectors, and the neighbours, that the original encoder gives the clean ones"
     )
     OWN_IDEA: ClassVar = "changed texts and the adversarial term"
+    IDEA_SHARE: ClassVar = 1.0
     CITATION: ClassVar = "holdfast; no paper."
     COST: ClassVar = 0.71
     TRAINING: ClassVar = {"learning_rate": 5e-5, "batch_size": 64, "epochs": 1.0}

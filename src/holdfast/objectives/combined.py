@@ -83,6 +83,7 @@ class Combined(ContrastiveObjective):
         "momentum keys, queue, learned negatives, adversarial positives, weakening and VAT in any combination"
     )
     OWN_IDEA: ClassVar = "its parts but the momentum keys"
+    IDEA_SHARE: ClassVar = 0.0
     CITATION: ClassVar = (
         "The parts are those of RobustEmbed, V-advCSE, ADCL, AdCSE and L2P-CSR; their sum is holdfast's."
     )

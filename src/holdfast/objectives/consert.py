@@ -76,6 +76,7 @@ class ConSERT(ContrastiveObjective):
     OWN_POSITIVES: ClassVar = "their positives are augmented views"
     IDEA: ClassVar = "two cheap augmentations of a sentence's embeddings are pulled together (NT-Xent, eq. 1)"
     OWN_IDEA: ClassVar = "the augmentations"
+    IDEA_SHARE: ClassVar = 0.86
     CITATION: ClassVar = (
         "Yan et al. ConSERT: A Contrastive Framework for Self-Supervised Sentence Representation Transfer. ACL 2021."
     )

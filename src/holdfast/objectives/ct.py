@@ -55,6 +55,7 @@ class ContrastiveTension(Objective):
     OWN_POSITIVES: ClassVar = "each is its own positive"
     IDEA: ClassVar = "two encoders agree on a sentence and disagree on different ones (binary cross-entropy of pairs)"
     OWN_IDEA: ClassVar = "the second encoder"
+    IDEA_SHARE: ClassVar = 0.0056
     CITATION: ClassVar = (
         "Carlsson, Gyllensten, Gogoulou, Ylipää Hellqvist and Sahlgren. Semantic Re-tuning with Contrastive Tension. "
         "ICLR 2021."

@@ -73,6 +73,7 @@ class L2PCSR(ContrastiveObjective):
     OWN_POSITIVES: ClassVar = "their positives are perturbed views"
     IDEA: ClassVar = "masks that weaken tokens and features learn to make two views of a sentence unlike (eq. 1-11)"
     OWN_IDEA: ClassVar = "the masks"
+    IDEA_SHARE: ClassVar = 0.94
     CITATION: ClassVar = (
         "Zhou, Zhou, Zhao and Wen. Learning to Perturb for Contrastive Learning of Unsupervised Sentence "
         "Representations. IEEE/ACM TASLP 2023."

@@ -68,6 +68,7 @@ class RobustEmbed(ContrastiveObjective):
     OWN_POSITIVES: ClassVar = "their positives are dropout views"
     IDEA: ClassVar = "a worst-case perturbation of the token embeddings becomes a second positive (eq. 3-5, 7-8)"
     OWN_IDEA: ClassVar = "the adversarial positive"
+    IDEA_SHARE: ClassVar = 1.3
     CITATION: ClassVar = (
         "Rafiei Asl, Blanco and Takabi. RobustEmbed: Robust Sentence Embeddings Using Self-Supervised Contrastive "
         "Pre-Training. Findings of EMNLP 2023."

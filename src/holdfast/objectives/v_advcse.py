@@ -77,6 +77,7 @@ class VAdvCSE(ContrastiveObjective):
     )
     HEADS: ClassVar = AnyHeadKind
     OWN_IDEA: ClassVar = "the regulariser λF"
+    IDEA_SHARE: ClassVar = 0.17
     CITATION: ClassVar = "Ko. V-advCSE: Virtual Adversarial Contrastive Learning for Sentence Embeddings. 2024."
     PRESETS: ClassVar = {
         "paper": {"regularisation": 1e-6, "duplicates": "keep"},
