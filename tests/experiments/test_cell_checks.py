@@ -190,6 +190,9 @@ def test_a_length_that_a_row_gives_otherwise_overrules_a_change(settings: Settin
     assert one.overruled == {"encoder.sentences": ["SimCSE"]}
     (two,) = prepare([settings(other, changes=["encoder.batch_size=4"])])
     assert (two.overruled, two.applied) == ({}, {"encoder": {"batch_size": 4}})
+    often = TABLE.replace("batch_size: 4, precision", "batch_size: 4, eval_steps: 1, precision")
+    (three,) = prepare([settings(often, changes=["encoder.evaluations=3"])])
+    assert (three.overruled, three.applied) == ({"encoder.evaluations": ["SimCSE"]}, {})
 
 
 def test_the_memory_of_each_training(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,5 +79,5 @@ def test_another_option_is_not_resumed(settings: Callable[..., FinetuneSettings]
 
     finetune(settings(defence="pgd", max_steps=2, save_steps=1))
     (settings().folder / "config.json").unlink()
-    with pytest.raises(UserError, match=r"defence_options radius was 1\.0 and is now 0\.5"):
+    with pytest.raises(UserError, match=r"defence_options radius was 0\.3 and is now 0\.5"):
         finetune(settings(defence="pgd", options={"radius": "0.5"}, max_steps=2, save_steps=1), resume=True)

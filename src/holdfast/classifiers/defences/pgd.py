@@ -33,8 +33,8 @@ class PGD(PerturbationTraining):
         init_std: σ of δ⁰ ~ N(0, σ²I), in units of one coordinate; None: such that ‖δ⁰‖ is about ε/10.
         share: w in (1−w)·L(x) + w·L(x+δ); 1, the paper's value, trains on the perturbed texts only.
 
-    Defaults: K = 3 as in FreeLB's scripts; ε is holdfast's (see ``docs/finetune.md``): published values are for other
-    inputs (images, or word vectors before LayerNorm).
+    Defaults: K = 3 as in FreeLB's scripts; ε is holdfast's, chosen on held-out training texts (``docs/finetune.md``):
+    published values are for other inputs (images, or word vectors before LayerNorm).
     """
 
     IDEA: ClassVar = "the worst perturbation of the embeddings in a ball, in place of the text"
@@ -44,7 +44,7 @@ class PGD(PerturbationTraining):
         self,
         *,
         steps: int = 3,
-        radius: float = 1.0,
+        radius: float = 0.3,
         step_size: float | None = None,
         norm: BallNorm = "2",
         init_std: float | None = None,
