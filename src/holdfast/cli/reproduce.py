@@ -109,7 +109,7 @@ def _print_result(path: Path, result: dict[str, Any], pictures: list[str]) -> No
     out = console()
     labels = len(result["results"][0]["labels"])
     header, lines = render.laid_out(result)
-    title = f"{result['protocol']['title']}: ours (published, difference)"
+    title = f"{result['protocol']['title']}: ours ({render.in_brackets(result)})"
     out.print(table(header, lines, title=title, right=header[labels:]))
     for line in render.notes(result):
         out.print(line, markup=False, highlight=False)
