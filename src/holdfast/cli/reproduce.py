@@ -116,6 +116,9 @@ def _print_result(path: Path, result: dict[str, Any], pictures: list[str]) -> No
     header, lines = render.differences_laid_out(result)
     if lines:
         out.print(table(header, lines, title=render.differences_title(result), right=header[labels:]))
+    header, lines = render.trainings_laid_out(result)
+    if lines:
+        out.print(table(header, lines, title="Trainings", right=header[-3:]))
     message = [
         *render.differences_notes(result),
         *render.text_lines(result),

@@ -209,6 +209,26 @@ def detectable(result: Mapping[str, Any]) -> list[str]:
     return [line]
 
 
+def trainings_laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Return the header and the lines of the trainings behind each row, as text; no lines if nothing was trained.
+
+    A row whose columns have trainings of their own has a line for each.
+    """
+    lines: dict[tuple[str, ...], None] = {}
+    for row in result["results"]:
+        for stage in zip(*row.get("trainings", ()), strict=False):
+            cells = [_all(seed[name] for seed in stage) for name in ("method", "steps", "batch", "kept")]
+            lines[(*row["labels"].values(), *cells)] = None
+    header = [*result["results"][0]["labels"], "training", "steps", "batch", "kept step"]
+    return header, [list(line) for line in lines]
+
+
+def _all(values: Iterable[Any]) -> str:
+    """Return the values of all seeds, or the one that they share."""
+    held = [f"{value:,}" if isinstance(value, int) else "not recorded" if value is None else value for value in values]
+    return held[0] if len(set(held)) == 1 else ", ".join(held)
+
+
 def text_lines(result: Mapping[str, Any]) -> list[str]:
     """Return the texts that cells hold besides their numbers, each once, with the names of row and column."""
     found: dict[tuple[str, ...], str] = {}
@@ -239,6 +259,9 @@ def markdown(result: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
     ]
     parts += [f"![{protocol['title']}]({picture})\n" for picture in pictures]
     parts += _differences_section(result)
+    trained, stages = trainings_laid_out(result)
+    if stages:
+        parts += ["## Trainings\n", *_table(trained, stages, len(trained) - 3), ""]
     if missing := reasons(result):
         parts += ["Not run:\n", *(f"- {reason}" for reason in missing), ""]
     if texts := text_lines(result):

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from holdfast.data.sources import local_wikipedia
 from holdfast.errors import EndsRun, UserError, one_of
 from holdfast.experiments.baseline_rows import baselines
 from holdfast.experiments.cell_execution import make
@@ -17,6 +18,7 @@ from holdfast.experiments.durations import time_left
 from holdfast.experiments.parallel import WAIT, devices_here, make_in_parallel, ready
 from holdfast.experiments.render import latex, markdown
 from holdfast.experiments.reproduce_settings import ReproduceSettings
+from holdfast.experiments.row_names import named_by_rows
 from holdfast.experiments.scales import Scale, read_scale
 from holdfast.experiments.table_rows import Entry, average_rows, result_of, value_row
 from holdfast.files import InUse, exclusive, output_lock, write_text
@@ -51,6 +53,10 @@ def reproduce(
     identity = model_identity(resolve_model(model)) if model is not None else {"model_sha256": "", "model_files": {}}
     partners = _partners(definition, settings)
     entries = _entries(definition, setting, settings)
+    if settings.corpus is None and scale.corpus is None and _trains_on(corpus, entries):
+        console.print(
+            f"encoders train on {corpus}, the data folder's Wikipedia: --corpus names another", highlight=False
+        )
     store = Store(settings.output / "cells")
     began = time.monotonic()
     if settings.so_far:
@@ -113,7 +119,8 @@ def _read(settings: ReproduceSettings) -> tuple[Definition, Scale, Setting]:
     check_numbers(settings)
     definition = read_definition(settings.name, settings.scale)
     scale = read_scale(settings.scale, settings.changes)
-    model, corpus = settings.model or scale.model, settings.corpus or scale.corpus
+    model = settings.model or scale.model
+    corpus = settings.corpus or scale.corpus or local_wikipedia(settings.data)
     setting = Setting(
         model,
         corpus,
@@ -149,7 +156,11 @@ def _entries(definition: Definition, setting: Setting, settings: ReproduceSettin
                 except UserError as error:
                     cells.append(str(error))
             entries.append(Entry(row, column, measure, digits, cells))
-    return entries
+    return named_by_rows(entries)
+
+
+def _trains_on(corpus: str | None, entries: Sequence[Entry]) -> bool:
+    return corpus is not None and any(cell.where.get("corpus") == corpus for cell in _cells(entries))
 
 
 def _rows(definition: Definition, settings: ReproduceSettings) -> list[Row]:
