@@ -243,8 +243,11 @@ def _some(names: Sequence[str], count: int = 3) -> str:
     return "; ".join(names[:count]) + (f"; and {more} more" if more > 0 else "")
 
 
-def markdown(result: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
-    """Return the table as Markdown, with its source, its reasons, its command, and the image files beside the page."""
+def markdown(result: Mapping[str, Any], pictures: Sequence[str] = (), further: Sequence[str] = ()) -> str:
+    """Return the table as Markdown, with its source, its reasons, its command, and the image files beside the page.
+
+    ``further`` are notes in Markdown that are not in the result.
+    """
     header, lines = laid_out(result)
     protocol = result["protocol"]
     labels = len(result["results"][0]["labels"])
@@ -253,7 +256,7 @@ def markdown(result: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
         f"{protocol['source']}; scale {protocol['scale']}, {protocol['seeds']} seed{'s' * (protocol['seeds'] > 1)}. "
         f"Ours ({in_brackets(result)}).\n",
         *([f"The claim: {protocol['claim']}\n"] if protocol.get("claim") else []),
-        *(f"{line}\n" for line in notes(result)),
+        *(f"{line}\n" for line in (*notes(result), *further)),
         *_table(header, lines, labels),
         "",
     ]
