@@ -3,8 +3,8 @@
 python docs/results/gather.py [OUTPUT ...]
 
 Each result goes into the folder of its scale: the result, its page, its pictures, and an index of them all. The texts
-behind the points of a plane belong to the data sets and are left out; the points stay. The tables of claims in README.md
-are written anew from claims.yaml.
+behind the points of a plane belong to the data sets and are left out; the points stay. The tables of claims in
+README.md are written anew from claims.yaml.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ from holdfast.results import read_result, write_result
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- claims -->", "<!-- /claims -->"
+RULE = (
+    "Written on 2026-11-26, before the runs that are to come. Each is two-sided at 5 % with Holm's correction over the\n"
+    "rows of its table; *shown* needs a significant difference in the claimed direction."
+)
 _EFFECT = StandardError(1.0).minimum_detectable()
 LEFT_OUT = "a text of the data set, which is not copied here"
 
@@ -67,11 +71,12 @@ def page_of(path: Path) -> str:
     protocol = result["protocol"]
     compares = any(_is_sts(row) for row in result["results"])
     one = protocol["seeds"] == 1 and protocol["scale"] != "smoke" and compares
-    return markdown(result, [picture.name for picture in pictures_of(path)], seeds_elsewhere(path.parent) if one else ())
+    pictures = [picture.name for picture in pictures_of(path)]
+    return markdown(result, pictures, seeds_elsewhere(path.parent) if one else ())
 
 
 def seeds_elsewhere(folder: Path) -> list[str]:
-    """A line on the deviation between seeds of the average of seven STS sets, in the tables of a folder that have it."""
+    """A line on the deviation between seeds of the average of seven STS sets, where a folder has several seeds."""
     found: dict[str, tuple[float, int, str]] = {}
     for path in sorted(folder.glob("*.json")):
         for row in read_result(path)["results"]:
@@ -84,11 +89,12 @@ def seeds_elsewhere(folder: Path) -> list[str]:
     )
     largest = max(std for std, _, _ in found.values())
     names, stems = "; ".join(found), dict.fromkeys(stem for _, _, stem in found.values())
+    where = ", ".join(f"[{stem}]({stem}.md)" for stem in stems)
     effects = [_EFFECT * math.sqrt(2.0) * std for std in (pooled, largest)]
     return [
-        f"Where seeds were repeated at this scale ({names}; {', '.join(f'[{stem}]({stem}.md)' for stem in stems)}), the "
-        f"average of the seven STS sets has a standard deviation of {pooled:.2f} over seeds, and at most {largest:.2f}. "
-        "From this alone, a true difference between two rows of one seed each is found with a probability of 80 % "
+        f"Where seeds were repeated at this scale ({names}; {where}), the average of the "
+        f"seven STS sets has a standard deviation of {pooled:.2f} over seeds, and at most {largest:.2f}. From this "
+        "alone, a true difference between two rows of one seed each is found with a probability of 80 % "
         f"from {effects[0]:.1f} points on, with the largest deviation from {effects[1]:.1f} on."
     ]
 
@@ -137,8 +143,7 @@ def claims_tables() -> str:
         header = ("", "claim", "place", "published", "test", "against", "n here", "verdict")
         body = [[cell.strip().replace("|", "\\|") for cell in row] for row in rows]
         lines += [f"### {paper}", "", *markdown_table(header, body, left=range(len(header))), ""]
-    lines += ["### Tests", "", "Written on 2026-11-26, before the runs that are to come. Each is two-sided at 5 % with Holm's"]
-    lines += ["correction over the rows of its table; *shown* needs a significant difference in the claimed direction.", ""]
+    lines += ["### Tests", "", RULE, ""]
     lines += [f"- `{name}`: {' '.join(rule.split())}" for name, rule in found["tests"].items()]
     return "\n".join(lines)
 

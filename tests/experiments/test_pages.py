@@ -38,7 +38,10 @@ def test_a_page_has_the_steps_batch_and_kept_step_of_each_row(settings: Settings
 
 
 def test_seeds_that_kept_other_steps_are_all_told() -> None:
-    row = {"labels": {"x": "A"}, "trainings": [[{"method": "simcse", "steps": 100, "batch": 64, "kept": k}] for k in (50, 75)]}
+    row = {
+        "labels": {"x": "A"},
+        "trainings": [[{"method": "simcse", "steps": 100, "batch": 64, "kept": k}] for k in (50, 75)],
+    }
     plain = {"labels": {"x": "B"}}
     assert trainings_laid_out({"results": [row, plain]})[1] == [["A", "simcse", "100", "64", "50, 75"]]
 

@@ -1,4 +1,4 @@
-"""Holm's correction of p-values for the number of comparisons (Holm 1979, "A simple sequentially rejective procedure")."""
+"""Correction of p-values for the number of comparisons (Holm 1979, *A simple sequentially rejective procedure*)."""
 
 from __future__ import annotations
 

@@ -171,8 +171,8 @@ def differences_notes(result: Mapping[str, Any]) -> list[str]:
     number = f"{min(items):,}" + (f" to {max(items):,}" if max(items) > min(items) else "")
     how = (
         f"Each comparison has {number} items; for attacks, the texts that both rows attacked. A cell shows the "
-        f"difference, its 95 % interval (paired bootstrap over items, {compared['resamples']:,} resamples; with several "
-        "seeds the variance between them is added, and t's quantiles are used) and the two-sided p of this comparison "
+        f"difference, its 95 % interval (paired bootstrap over items, {compared['resamples']:,} resamples; with "
+        "several seeds their variance is added, and t's quantiles are used) and the two-sided p of this comparison "
         "alone: McNemar's exact test for right and wrong answers of one seed per row, otherwise the bootstrap's or t. "
         f"In brackets: p after Holm's correction for the {len(items)} comparisons of this table. A negative difference "
         "of success rates means more robust."
@@ -218,7 +218,8 @@ def trainings_laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[
     for row in result["results"]:
         for stage in zip(*row.get("trainings", ()), strict=False):
             cells = [_all(seed[name] for seed in stage) for name in ("method", "steps", "batch", "kept")]
-            lines[(*row["labels"].values(), *cells)] = None
+            line = (*row["labels"].values(), *cells)
+            lines[line] = None
     header = [*result["results"][0]["labels"], "training", "steps", "batch", "kept step"]
     return header, [list(line) for line in lines]
 

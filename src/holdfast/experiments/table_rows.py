@@ -112,7 +112,9 @@ def trainings_of(cell: Cell, store: Store) -> list[dict[str, Any]]:
             training, chosen = result["protocol"]["training"], result["selected"]
             batch = training["batch_size"] * training["accumulate"]
             kept = chosen.get("step", chosen["steps"])
-            found.append({"method": result["protocol"]["method"], "steps": chosen["steps"], "batch": batch, "kept": kept})
+            found.append(
+                {"method": result["protocol"]["method"], "steps": chosen["steps"], "batch": batch, "kept": kept}
+            )
     return found
 
 
