@@ -26,8 +26,8 @@ from holdfast.results import read_result, write_result
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- claims -->", "<!-- /claims -->"
 RULE = (
-    "Written on 2026-11-26, before the runs that are to come. Each is two-sided at 5 % with Holm's correction over the\n"
-    "rows of its table; *shown* needs a significant difference in the claimed direction."
+    "Written on 2026-11-26, before the runs that are to come. Each is two-sided at 5 % with Holm's correction over\n"
+    "the rows of its table; *shown* needs a significant difference in the claimed direction."
 )
 _EFFECT = StandardError(1.0).minimum_detectable()
 LEFT_OUT = "a text of the data set, which is not copied here"
