@@ -261,7 +261,7 @@ def test_seeds_with_texts_of_their_own_are_paired_seed_by_seed(named: bool, caps
             held_out(f"{side}-{seed}.json", seed, correct, items=f"of {seed}" if named else None)
     words = ["a-1.json,a-2.json", "b-2.json,b-1.json"]  # whatever their order
     (row,) = rows_of(capsys, *words)
-    assert (row["n"], row["seeds"], row["seed_by_seed"], row["test"]) == (70, [2, 2], True, "bootstrap")
+    assert (row["n"], row["seeds"], row["seed_by_seed"], row["test"]) == (70, [2, 2], True, "t")
     assert [row["metrics"][name] for name in ("baseline", "other", "low", "high")] == [50.0, 50.0, 0.0, 0.0]
     assert main(["compare", *words, "--output", "c.json"]) == 0
     note = "paired seed by seed, as each seed has its own texts: mr held-out"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
+from scipy.stats import norm, spearmanr
 
 from holdfast.errors import UserError
 from holdfast.evaluation import comparison
@@ -24,7 +24,7 @@ from holdfast.evaluation.comparison import (
 
 def compared(*samples: Sample, baselines: int = 1, seed: int = 1, resamples: int = 1000) -> Difference:
     drawn = [resample(sample, seed=seed, name=f"task {i}", resamples=resamples) for i, sample in enumerate(samples)]
-    return difference(drawn, baselines, seed=seed)
+    return difference(drawn, baselines)
 
 
 def graded(n: int, *noises: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -129,9 +129,9 @@ def test_a_model_that_is_better_everywhere_is_better() -> None:
     gold, values = graded(300, 8.0, 0.2)
     found = compared(Correlations(gold, values))
     assert 20.0 < found.low < found.difference < found.high
-    assert (found.p, found.test) == (pytest.approx(2 / 1001), "bootstrap")
+    assert (found.p < 2 / 1001, found.test) == (True, "bootstrap")
     worse = compared(Correlations(gold, values[::-1]))
-    assert (worse.difference, worse.p) == (-found.difference, found.p)
+    assert (worse.difference, worse.p) == (-found.difference, pytest.approx(found.p))
     assert (worse.low, worse.high) == pytest.approx((-found.high, -found.low))
 
 
@@ -157,8 +157,8 @@ def test_the_seed_decides_the_draws_and_other_tasks_do_not() -> None:
 def test_an_average_is_resampled_within_each_task() -> None:
     samples = [Correlations(*graded(150, 1.0, 1.3, seed=i)) for i in range(7)]
     each = [resample(sample, seed=1, name=f"task {i}", resamples=2000) for i, sample in enumerate(samples)]
-    found = difference(each, 1, seed=1)
-    assert found.difference == pytest.approx(np.mean([difference([task], 1, seed=1).difference for task in each]))
+    found = difference(each, 1)
+    assert found.difference == pytest.approx(np.mean([difference([task], 1).difference for task in each]))
     spreads = [np.var(task.drawn[:, 1] - task.drawn[:, 0]) for task in each]
     assert found.high - found.low == pytest.approx(2 * 1.96 * np.sqrt(np.sum(spreads)) / 7, rel=0.1)
 
@@ -168,13 +168,13 @@ def test_several_seeds_have_a_spread_and_are_resampled_with_the_items() -> None:
     shares = (0.5, 0.7, 0.6, 0.6)  # two seeds a side; so many items that only the seeds vary
     right = [rng.permutation(np.arange(40_000) < 40_000 * share) for share in shares]
     found = compared(Shares(right), baselines=2, resamples=4000)
-    assert (found.baseline, found.other) == pytest.approx((60.0, 60.0))
+    assert (found.baseline, found.other, found.difference) == pytest.approx((60.0, 60.0, 0.0))
     assert found.baseline_std == pytest.approx(np.std([50.0, 70.0], ddof=1))
     assert found.other_std == pytest.approx(0.0, abs=1e-9)
-    # The baseline's mean is 50, 60 or 70 with chances 1/4, 1/2, 1/4.
-    assert (found.low, found.high) == pytest.approx((-10.0, 10.0), abs=1.0)
-    assert found.test == "bootstrap"
-    assert found.p > 0.3
+    # Of two seeds, 20 apart, the standard error of the mean is 10 with one degree of freedom: t is 12.7.
+    assert found.error == pytest.approx(10.0, rel=0.01)
+    assert (found.low, found.high) == pytest.approx((-127.0, 127.0), rel=0.02)
+    assert (found.test, found.p) == ("t", pytest.approx(1.0))
     assert compared(Shares(right[2:]), resamples=4000).high < 1.0
 
 
@@ -185,7 +185,7 @@ def test_a_drawn_seed_counts_with_all_of_its_tasks() -> None:
     assert (found.low, found.high, found.difference) == (0.0, 0.0, 0.0)
     # Were a seed good at both, the average would depend on it.
     found = compared(Shares([ones, zeros, ones]), Shares([ones, zeros, ones]), baselines=2)
-    assert (found.low, found.high, found.difference) == (0.0, 100.0, 50.0)
+    assert (found.error, found.difference) == (pytest.approx(50.0), 50.0)
 
 
 def test_seeds_with_items_of_their_own_are_resampled_each_within_its_items() -> None:
@@ -207,10 +207,29 @@ def test_seeds_with_items_of_their_own_are_drawn_for_both_sides_together() -> No
     assert (found.baseline, found.other, found.difference) == pytest.approx((50.0, 55.0, 5.0))
     assert found.baseline_std == found.other_std == pytest.approx(np.std([10.0, 90.0], ddof=1))
     assert 4.5 < found.low < 5.0 < found.high < 5.5
-    assert found.test == "bootstrap"
-    # Where the seeds disagree by 10 of 100, that is in the interval.
+    assert found.test == "t"
+    # Where the seeds disagree by 10 of 100, that is in the error: 5 of a mean of two.
     found = compared(SeedBySeed([Shares(right[0]), Shares(right[1][::-1])]), baselines=2)
-    assert (found.low, found.high) == pytest.approx((-5.0, 5.0), abs=0.5)
+    assert found.error == pytest.approx(5.0, rel=0.02)
+
+
+def test_seeds_that_belong_together_are_compared_one_with_the_other() -> None:
+    """A seed that is lucky on both sides, by its data, says nothing against the difference."""
+    rng = np.random.default_rng(0)
+    right = [rng.permutation(np.arange(40_000) < 40_000 * share) for share in (0.5, 0.7, 0.55, 0.75)]
+    assert compared(Shares(right), baselines=2).error == pytest.approx(200**0.5, rel=0.01)
+    task = resample(Shares(right), seed=1, name="x")
+    assert difference([task], 2, paired_seeds=True).error < 0.5
+
+
+def test_no_resample_beyond_zero_leaves_p_to_the_normal_tail() -> None:
+    values = np.random.default_rng(1).normal(size=(2, 400))
+    values[1] += values[0] + 0.4  # eight standard errors
+    found = compared(Means(values), resamples=200)
+    assert found.p == pytest.approx(2 * norm.sf(found.difference / found.error))
+    assert found.p < 1e-6 < 2 / 201
+    slight = compared(Means(values - np.array([[0.0], [0.2]])), resamples=200)  # two of them
+    assert slight.p * 201 / 2 == pytest.approx(round(slight.p * 201 / 2)), "a share of the resamples"
 
 
 def test_too_few_items_are_told() -> None:

@@ -264,14 +264,15 @@ def test_a_reproduction_tells_the_differences_that_compare_tells(settings: Setti
     files = [settings().output / "cells" / f"classifier-{key[:12]}" / "model" / "results.json" for key in keys]
     rows, _ = compare(read_side(str(files[0])), read_side(str(files[1])))
     (expected,) = (row for row in rows if row["split"] == "test")
-    assert found["Acc."]["metrics"] == expected["metrics"]
+    corrected = found["Acc."]["metrics"]["p_holm"]
+    assert found["Acc."]["metrics"] == {**expected["metrics"], "p_holm": corrected}
     assert (found["Acc."]["n"], found["Acc."]["test"]) == (16, "mcnemar")
     text = markdown(result)
     assert "## Differences from NP, on the same items" in text
     header, lines = differences_laid_out(result)
     assert header == ["encoder", *found]
     metrics = found["Acc."]["metrics"]
-    cell = f"{metrics['difference']:+.1f} [{metrics['low']:+.1f}, {metrics['high']:+.1f}], p {metrics['p']:.4f}"
+    cell = f"{metrics['difference']:+.1f} [{metrics['low']:+.1f}, {metrics['high']:+.1f}], p {metrics['p']:.4f} (Holm {corrected:.4f})"
     assert lines[0][:2] == ["SimCSE", cell.replace("-", "−")]
     assert f"| SimCSE | {lines[0][1]} |" in text
     assert "of this comparison alone" in text
@@ -330,3 +331,15 @@ def test_a_file_that_compares_with_no_row_is_told_with_its_line(tmp_path: Path, 
         reproduce(settings(f"{TABLE}against: NPP\n"))
     with pytest.raises(UserError, match="'against' takes text, not 3"):
         reproduce(settings(f"{TABLE}against: 3\n"))
+
+
+def test_equal_seeds_of_two_rows_are_paired() -> None:
+    """They train on the same sentences in the same order: what both owe to these is no part of their difference."""
+    results = {f"{row}{seed}": scored(noise * seed, "stsb", seed=seed) for seed in (1, 2, 3) for row, noise in
+               (("a", 1.0), ("b", 1.1))}  # fmt: skip
+    values = [value(row, "STS-B", "stsb.spearman", *(f"{row.lower()}{seed}" for seed in (1, 2, 3))) for row in "AB"]
+    (together,) = message(values, results)["results"]
+    assert (together["paired_seeds"], together["seeds"], together["test"]) == (True, [3, 3], "t")
+    (apart,) = message([values[0], {**values[1], "seeds": [4, 5, 6]}], results)["results"]
+    assert not apart["paired_seeds"]
+    assert together["metrics"]["error"] < 0.5 * apart["metrics"]["error"]

@@ -105,7 +105,7 @@ def _result(
     seconds: float,
     command: Sequence[str],
 ) -> dict[str, Any]:
-    from holdfast.evaluation.comparison import LEVEL
+    from holdfast.evaluation.comparison import interval_shown
     from holdfast.results import new_result
 
     changed = [str(source.path) for side in sides for source in side.sources if source.changed]
@@ -117,8 +117,9 @@ def _result(
         identity={"model_sha256": " ".join(hashes.values()), "model_files": hashes},
         protocol={
             "results": [[str(source.path) for source in side.sources] for side in sides],
-            "interval": f"paired bootstrap over items and seeds, percentile, {LEVEL:g} %",
-            "p": "two-sided; mcnemar: exact, one model a side; bootstrap: twice the smaller tail, one more in each",
+            "interval": interval_shown(),
+            "p": "two-sided; mcnemar: exact, one model a side; bootstrap: twice the smaller tail, one more in each; t: "
+            "several seeds",
             "resamples": settings.resamples,
             **({"notes": [list(lines) for lines in notes]} if any(notes) else {}),
             **({"changed_after_written": changed} if changed else {}),

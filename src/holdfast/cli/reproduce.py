@@ -169,13 +169,16 @@ def _print_result(path: Path, result: dict[str, Any], pictures: list[str]) -> No
     out = console()
     labels = len(result["results"][0]["labels"])
     header, lines = render.laid_out(result)
-    title = f"{result['protocol']['title']}: ours (published, difference)"
+    title = f"{result['protocol']['title']}: ours ({render.in_brackets(result)})"
     out.print(table(header, lines, title=title, right=header[labels:]))
     for line in render.notes(result):
         out.print(line, markup=False, highlight=False)
     header, lines = render.differences_laid_out(result)
     if lines:
         out.print(table(header, lines, title=render.differences_title(result), right=header[labels:]))
+    header, lines = render.trainings_laid_out(result)
+    if lines:
+        out.print(table(header, lines, title="Trainings", right=header[-3:]))
     message = [
         *render.differences_notes(result),
         *render.text_lines(result),

@@ -85,6 +85,12 @@ def corpus_files(entry: CorpusEntry, folder: Path | None) -> list[Path]:
     return [] if folder is None else sorted(path for path in folder.glob(entry.pattern) if path.is_file())
 
 
+def local_wikipedia(data: Path | None = None) -> str | None:
+    """Return the name of the Wikipedia corpus if its files are in the data folder, else None."""
+    entry = CORPORA[0]
+    return entry.name if corpus_files(entry, data_folder(data)) else None
+
+
 def _resolve_one(piece: str, folder: Path | None) -> list[Part]:
     if piece == STDIN:
         return [STDIN]

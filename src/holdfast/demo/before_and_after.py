@@ -29,7 +29,7 @@ def paired(before: Values, after: Values, *, seed: int, name: str) -> dict[str, 
 
     The interval (95 %) is the bootstrap's over the n items.
     """
-    made = difference([resample(Means(np.stack([before, after])), seed=seed, name=name)], 1, seed=seed)
+    made = difference([resample(Means(np.stack([before, after])), seed=seed, name=name)], 1)
     numbers = {"before": made.baseline, "after": made.other, "difference": made.difference}
     return {**numbers, "low": made.low, "high": made.high, "p": made.p}
 

@@ -3,7 +3,7 @@
 A *sample* holds the outputs of several models on n items. It gives each model's score, and its scores on resamples of
 the items, with the same resample for all models. These scores give the bootstrap's percentile interval and p-value
 (Efron and Tibshirani 1993, §13.3; Davison and Hinkley 1997, §4.2, for the +1); for right and wrong answers there is
-McNemar's exact test.
+McNemar's exact test. If a side has several seeds, their variance is added to that of the items (`seed_variance`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.errors import UserError
+from holdfast.evaluation.seed_variance import LEVEL, Array, StandardError, standard_error
 
 RESAMPLES = 2000
-LEVEL = 95.0
 
-Array = npt.NDArray[np.float64]
-Test = Literal["bootstrap", "mcnemar"]
+Test = Literal["bootstrap", "mcnemar", "t"]
 
 # Maximum of resamples × items in memory at once: it is fastest if they fit in a core's cache.
 _NUMBERS_AT_ONCE = 1 << 18
@@ -261,6 +260,8 @@ class Difference:
         difference: ``other − baseline``.
         low: the lower end of the 95 % interval of the difference.
         high: its upper end.
+        error: the standard error of the difference.
+        detectable: the minimum detectable effect: the difference that the test finds with a power of 80 %.
         p: the two-sided p-value of the hypothesis that there is no difference.
         test: the test that gives p.
     """
@@ -272,56 +273,81 @@ class Difference:
     difference: float
     low: float
     high: float
+    error: float
+    detectable: float
     p: float
     test: Test
 
 
-def difference(tasks: Sequence[Resampled], baselines: int, *, seed: int) -> Difference:
+def difference(tasks: Sequence[Resampled], baselines: int, *, paired_seeds: bool = False) -> Difference:
     """Return the difference of the mean score over tasks between the models of two sides.
 
-    Items are drawn within each task. If a side has several seeds, the seeds are drawn with replacement too, and a
-    drawn seed contributes its scores on all tasks; seeds of a `SeedBySeed` are drawn for both sides together.
+    Items are drawn within each task, the same ones for all models. If a side has several seeds, their variance is
+    added (`holdfast.evaluation.seed_variance`); a seed contributes its mean over all tasks.
 
     Args:
         tasks: the tasks, all with the same models: the baseline's seeds first, then the other's.
         baselines: number of the models that belong to the baseline.
-        seed: the seed for the draws of seeds.
+        paired_seeds: the k-th seeds of both sides belong together, as trainings on the same data in the same order:
+            the variance over seeds is that of their differences. Seeds of a `SeedBySeed` always do.
 
     Returns:
-        The difference with its percentile interval. ``p`` comes from McNemar's exact test for one task of right and
-        wrong answers and one model per side. Otherwise it comes from the bootstrap: twice the smaller of the shares of
-        resamples with a difference ≤ 0 and ≥ 0, with 1 added to numerator and denominator.
+        The difference with its interval. One seed on each side: the percentile interval of the bootstrap; ``p`` comes
+        from McNemar's exact test for one task of right and wrong answers, otherwise from the bootstrap: twice the
+        smaller of the shares of resamples with a difference ≤ 0 and ≥ 0, with 1 added to numerator and denominator,
+        or the normal tail if no resample is beyond 0. Several seeds on a side: Student's t.
 
     Raises:
         UserError: there are too few different items, so that most resamples have no score.
     """
     points = np.mean([task.scores for task in tasks], axis=0)
     drawn = np.mean([task.drawn for task in tasks], axis=0)
-    rng = np.random.default_rng([seed, len(points)])
-    first, second = drawn[:, :baselines], drawn[:, baselines:]
-    if any(isinstance(task.sample, SeedBySeed) for task in tasks):
-        differences = _over_seeds(second - first, rng)  # separate draws would pair seeds with different items
-    else:
-        means = [_over_seeds(first, rng), _over_seeds(second, rng)]
-        differences = means[1] - means[0]
-    differences = differences[np.isfinite(differences)]
-    if 2 * len(differences) < len(drawn):
+    kept = drawn[np.isfinite(drawn).all(axis=1)]
+    if 2 * len(kept) < len(drawn):
         raise UserError("too few different items: most resamples of them have no correlation")
-    differences[np.abs(differences) < _ROUNDING] = 0.0
-    low, high = percentile_interval(differences)
-    p, test = _p_value(tasks, len(points), differences)
     baseline, other = points[:baselines], points[baselines:]
+    first, second = kept[:, :baselines], kept[:, baselines:]
+    estimate = float(other.mean() - baseline.mean())
+    differences = second.mean(axis=1) - first.mean(axis=1)
+    differences[np.abs(differences) < _ROUNDING] = 0.0
+    paired = paired_seeds or any(isinstance(task.sample, SeedBySeed) for task in tasks)
+    sides, values = ([second - first], [other - baseline]) if paired else ([second, first], [other, baseline])
+    error = standard_error(sides, values, sum(task.sample.count for task in tasks))
+    low, high, p, test = _tested(tasks, points, estimate, differences, error)
     return Difference(
         baseline=float(baseline.mean()),
         other=float(other.mean()),
         baseline_std=_std(baseline),
         other_std=_std(other),
-        difference=float(other.mean() - baseline.mean()),
+        difference=estimate,
         low=low,
         high=high,
+        error=error.value,
+        detectable=error.minimum_detectable(),
         p=p,
         test=test,
     )
+
+
+def _tested(
+    tasks: Sequence[Resampled], points: Array, estimate: float, differences: Array, error: StandardError
+) -> tuple[float, float, float, Test]:
+    """Return the ends of the interval, p, and the test that gives p."""
+    if len(points) > 2:
+        if abs(estimate) < _ROUNDING:
+            return *error.interval(0.0), 1.0, "t"
+        return *error.interval(estimate), error.p(estimate), "t"
+    ends = percentile_interval(differences)
+    if len(tasks) == 1 and isinstance(tasks[0].sample, Shares):
+        return *ends, tasks[0].sample.mcnemar(), "mcnemar"
+    p = _bootstrap_p(differences)
+    # No resample is beyond 0: p is below what so many resamples can tell.
+    return *ends, min(p, error.p(estimate)) if p <= 2.0 / (len(differences) + 1) else p, "bootstrap"
+
+
+def interval_shown() -> str:
+    """Return how the intervals of a comparison are computed, for its protocol."""
+    return f"paired bootstrap over items, {LEVEL:g} %: its percentiles, with several seeds t of items and seeds"
 
 
 def contrast(task: Resampled, weights: Sequence[float]) -> dict[str, float]:
@@ -356,21 +382,6 @@ def contrast(task: Resampled, weights: Sequence[float]) -> dict[str, float]:
 
 def _std(scores: Array) -> float | None:
     return float(scores.std(ddof=1)) if len(scores) > 1 else None
-
-
-def _over_seeds(scores: Array, rng: np.random.Generator) -> Array:
-    """Return means over seeds drawn with replacement, a new draw for each resample: from (R, S) to (R,)."""
-    resamples, seeds = scores.shape
-    if seeds == 1:
-        return scores[:, 0]
-    chosen = rng.integers(seeds, size=(resamples, seeds))
-    return np.asarray(np.take_along_axis(scores, chosen, axis=1).mean(axis=1))
-
-
-def _p_value(tasks: Sequence[Resampled], models: int, differences: Array) -> tuple[float, Test]:
-    if len(tasks) == 1 and models == 2 and isinstance(tasks[0].sample, Shares):
-        return tasks[0].sample.mcnemar(), "mcnemar"
-    return _bootstrap_p(differences), "bootstrap"
 
 
 def _bootstrap_p(differences: Array) -> float:

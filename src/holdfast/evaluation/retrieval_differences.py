@@ -77,6 +77,6 @@ def _difference(baseline: tuple[Sequence[str], Values], other: tuple[Sequence[st
     found: dict[str, Any] = {"n": len(pairs)}
     for metric in other[1]:
         sample = retrieval_sample(np.stack([baseline[1][metric][first], other[1][metric][second]]))
-        made = difference([resample(sample, seed=SEED, name=metric)], 1, seed=SEED)
+        made = difference([resample(sample, seed=SEED, name=metric)], 1)
         found[metric] = {"difference": made.difference, "low": made.low, "high": made.high, "p": made.p}
     return found

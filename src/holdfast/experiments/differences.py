@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.evaluation.comparison import LEVEL, RESAMPLES, Resampled, SeedBySeed, resample
+from holdfast.evaluation.comparison import RESAMPLES, Resampled, SeedBySeed, interval_shown, resample
+from holdfast.evaluation.multiple_comparisons import holm
 from holdfast.evaluation.pairing.attacked import attacked_by_all
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, Side
 from holdfast.evaluation.pairing.rows import difference_row, draw
@@ -55,9 +56,10 @@ def differences(
 
     Returns:
         ``{results, notes, seed, resamples, interval}``: ``results`` holds rows ``{task, split, labels, digits, metric,
-        n, baseline, other, seeds, metrics: {baseline, other, difference, low, high, p}, test}``. ``task`` and ``split``
-        are those of the value, ``n`` counts the items that both rows have; ``notes`` says what to know for reading and
-        what was not compared.
+        n, baseline, other, seeds, paired_seeds, metrics: {baseline, other, difference, low, high, error, detectable, p,
+        p_holm}, test}``. ``task`` and ``split`` are those of the value, ``n`` counts the items that both rows have;
+        ``p_holm`` is corrected for all comparisons of the table; ``notes`` says what to know for reading and what was
+        not compared. Seeds are paired if both rows have the same ones: equal seeds draw equal data in equal order.
     """
     pairs = _PairedRows(values, averages, result_of, seed, resamples)
     found = []
@@ -69,15 +71,18 @@ def differences(
             compared = pairs.compared(partner, value)
             if compared is None:
                 continue
-            difference = difference_row(compared.tasks, compared.baseline, compared.other, seed=seed)
+            counts = {len(compared.baseline.sources), len(compared.other.sources)}
+            together = counts == {len(value["seeds"])} != {1} and partner["seeds"] == value["seeds"]
+            difference = difference_row(compared.tasks, compared.baseline, compared.other, paired_seeds=together)
         except UserError as error:
             pairs.note(f"not compared: {error}", value)
             continue
         names = {name: value[name] for name in ("task", "split", "labels", "digits")}
-        found.append({**names, "metric": compared.keys[0].metric, **difference})
-    interval = f"paired bootstrap over items and seeds, percentile, {LEVEL:g} %"
+        found.append({**names, "metric": compared.keys[0].metric, **difference, "paired_seeds": together})
+    for row, p in zip(found, holm([row["metrics"]["p"] for row in found]), strict=True):
+        row["metrics"]["p_holm"] = p
     notes = [f"{line} ({'; '.join(places)})" for line, places in pairs.notes.items()]
-    return {"results": found, "notes": notes, "seed": seed, "resamples": resamples, "interval": interval}
+    return {"results": found, "notes": notes, "seed": seed, "resamples": resamples, "interval": interval_shown()}
 
 
 class _PairedRows:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from holdfast.data.sources import local_wikipedia
 from holdfast.errors import EndsRun, UserError, one_of
 from holdfast.experiments.baseline_rows import baselines
 from holdfast.experiments.cell_checks import CellChecks
@@ -19,6 +20,7 @@ from holdfast.experiments.definition import SCALES, Definition, Pipeline, Row, m
 from holdfast.experiments.input_hashes import Identities
 from holdfast.experiments.render import QUOTED
 from holdfast.experiments.reproduce_settings import ReproduceSettings
+from holdfast.experiments.row_names import named_by_rows
 from holdfast.experiments.scales import Scale, read_scale
 from holdfast.experiments.table_rows import Entry
 from holdfast.number_ranges import check_numbers
@@ -38,6 +40,7 @@ class Prepared:
         reasons: for each unfinished cell that cannot be made, by its key, the reason.
         applied: the user's changes of the scale that hold in some row.
         overruled: for each change that a row's own setting overrules, the names of these rows.
+        own_corpus: whether the corpus was named, by the user or by the scale.
     """
 
     settings: ReproduceSettings
@@ -49,6 +52,7 @@ class Prepared:
     reasons: Mapping[str, str]
     applied: Pipeline
     overruled: Mapping[str, Sequence[str]]
+    own_corpus: bool
 
     @cached_property
     def cells(self) -> list[Cell]:
@@ -77,6 +81,13 @@ class Prepared:
         """True if no value can be made."""
         cells = (cell for entry in self.entries for cell in entry.cells)
         return all(isinstance(cell, str) or cell.key in self.reasons for cell in cells)
+
+    def corpus_lines(self) -> list[str]:
+        """Return a line about the corpus if cells train on one that nobody named."""
+        corpus = self.setting.corpus
+        if self.own_corpus or corpus is None or all(cell.where.get("corpus") != corpus for cell in self.cells):
+            return []
+        return [f"encoders train on {corpus}, the data folder's Wikipedia: --corpus names another"]
 
     def reason_lines(self) -> list[str]:
         """Return a line for each reason why values cannot be made."""
@@ -121,6 +132,7 @@ def prepare(tables: Sequence[ReproduceSettings]) -> list[Prepared]:
                 *(settings, definition, setting, entries, partners, store, reasons),
                 changes.applied(),
                 changes.overruled(),
+                settings.corpus is not None or scale.corpus is not None,
             )
         )
     return found
@@ -150,7 +162,8 @@ def _read(settings: ReproduceSettings) -> tuple[Definition, Scale, Setting]:
     check_numbers(settings)
     definition = read_definition(settings.name, settings.scale)
     scale = read_scale(settings.scale, settings.changes)
-    model, corpus = settings.model or scale.model, settings.corpus or scale.corpus
+    model = settings.model or scale.model
+    corpus = settings.corpus or scale.corpus or local_wikipedia(settings.data)
     setting = Setting(
         model,
         corpus,
@@ -197,7 +210,7 @@ def planned_entries(
                 except UserError as error:
                     cells.append(str(error))
             entries.append(Entry(row, column, measure, digits, cells))
-    return entries
+    return named_by_rows(entries)
 
 
 class _Changes:

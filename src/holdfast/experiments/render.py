@@ -12,6 +12,7 @@ NOT_RUN = "–"
 QUOTED = "quoted"
 """Start of the reason of cells whose values the paper quotes, or makes with code that holdfast does not have."""
 QUOTED_ROW = "not run"
+_ONE_SEED = "The variance between trainings is unknown where a row has one seed, and is in none of its intervals."
 
 
 def value_of(row: Mapping[str, Any]) -> str:
@@ -31,13 +32,21 @@ def spread_of(row: Mapping[str, Any]) -> str:
     return f"[{', '.join(ends)}]" if ends else ""
 
 
-def published_of(row: Mapping[str, Any]) -> str:
-    """Return the published value and our mean minus it; an empty text if nothing was published."""
+def in_brackets(result: Mapping[str, Any]) -> str:
+    """Return what stands in brackets after our values; at the scale smoke a difference would be one of nothing."""
+    return "published" if result["protocol"].get("scale") == "smoke" else "published, difference"
+
+
+def published_of(row: Mapping[str, Any], brackets: str = "published, difference") -> str:
+    """Return the published value and our mean minus it; an empty text if nothing was published.
+
+    ``brackets`` is what `in_brackets` returns.
+    """
     published, digits = row["published"], row.get("digits", 1)
     if published is None:
         return ""
     printed = _signed(published, max(digits, len(f"{published:g}".partition(".")[2])))
-    if "mean" not in row["metrics"]:
+    if "mean" not in row["metrics"] or "difference" not in brackets:
         return printed
     return f"{printed}, {_signed(row['metrics']['mean'] - published, digits, plus=True)}"
 
@@ -47,9 +56,9 @@ def _signed(value: float, digits: int, *, plus: bool = False) -> str:
     return f"{rounded:{'+' if plus else ''}.{digits}f}".replace("-", "−")
 
 
-def detail_of(row: Mapping[str, Any]) -> str:
+def detail_of(row: Mapping[str, Any], brackets: str = "published, difference") -> str:
     """Return the spread of our value; in parentheses the published value and the difference."""
-    published = published_of(row)
+    published = published_of(row, brackets)
     return " ".join(filter(None, (spread_of(row), f"({published})" if published else "")))
 
 
@@ -64,8 +73,9 @@ def by_row(values: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, str],
 def laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Return the header and the lines of the table, as text."""
     columns: Sequence[str] = result["protocol"]["columns"]
+    shown = in_brackets(result)
     lines = [
-        [*labels.values(), *(f"{value_of(own[column])} {detail_of(own[column])}".rstrip() for column in columns)]
+        [*labels.values(), *(f"{value_of(own[column])} {detail_of(own[column], shown)}".rstrip() for column in columns)]
         for labels, own in by_row(result["results"])
     ]
     return [*result["results"][0]["labels"], *columns], lines
@@ -111,6 +121,7 @@ def notes(result: Mapping[str, Any]) -> list[str]:
             f"{len(shared)} times were measured while up to {max(shared)} jobs shared the machine (--jobs) and may be "
             "too long: --jobs 1 with another --output measures the attack alone."
         )
+    lines += detectable(result)
     sampled = [row for row in result["results"] if "sample" in row]
     if sampled:
         most = max(row["sample"]["of"] for row in sampled)
@@ -144,10 +155,11 @@ def differences_laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[lis
 
 
 def _difference(row: Mapping[str, Any]) -> str:
-    """Return the difference, its interval and p, as text."""
+    """Return the difference, its interval, p, and p after the correction of Holm, as text."""
     metrics = row["metrics"]
     value, low, high = (_signed(metrics[name], row["digits"], plus=True) for name in ("difference", "low", "high"))
-    return f"{value} [{low}, {high}], p {p_shown(metrics['p'])}"
+    holm = f" (Holm {p_shown(metrics['p_holm'])})" if "p_holm" in metrics else ""
+    return f"{value} [{low}, {high}], p {p_shown(metrics['p'])}{holm}"
 
 
 def differences_notes(result: Mapping[str, Any]) -> list[str]:
@@ -162,11 +174,63 @@ def differences_notes(result: Mapping[str, Any]) -> list[str]:
     number = f"{min(items):,}" + (f" to {max(items):,}" if max(items) > min(items) else "")
     how = (
         f"Each comparison has {number} items; for attacks, the texts that both rows attacked. A cell shows the "
-        f"difference, its 95 % interval (paired bootstrap, {compared['resamples']:,} resamples) and the two-sided p of "
-        "this comparison alone: McNemar's exact test for right and wrong answers of one seed per row, otherwise the "
-        "bootstrap's. A negative difference of success rates means more robust."
+        f"difference, its 95 % interval (paired bootstrap over items, {compared['resamples']:,} resamples; with "
+        "several seeds their variance is added, and t's quantiles are used) and the two-sided p of this comparison "
+        "alone: McNemar's exact test for right and wrong answers of one seed per row, otherwise the bootstrap's or t. "
+        f"In brackets: p after Holm's correction for the {len(items)} comparisons of this table. A negative difference "
+        "of success rates means more robust."
     )
     return [how, *compared["notes"]]
+
+
+def detectable(result: Mapping[str, Any]) -> list[str]:
+    """Return lines on the smallest differences that the table can find; none at the scale smoke.
+
+    They are the range of ``detectable`` over the rows that are compared, for each column.
+    """
+    protocol = result["protocol"]
+    if protocol["scale"] == "smoke":
+        return []
+    found = result.get("differences", {"results": []})["results"]
+    if not found:
+        unknown = "Minimum detectable effect: unknown, as no rows are compared on the same items (--against ROW)."
+        return [f"{unknown} {_ONE_SEED}" if protocol["seeds"] == 1 else unknown]
+    ranges = []
+    for column in protocol["columns"]:
+        own = [row for row in found if row["split"] == column and row["metrics"].get("detectable")]
+        if own:
+            ends = (end(row["metrics"]["detectable"] for row in own) for end in (min, max))
+            low, high = (f"{value:.{own[0]['digits']}f}" for value in ends)
+            ranges.append(f"{column} {low}" + (f" to {high}" if high != low else ""))
+    line = (
+        f"Minimum detectable effect, in points from {protocol['against']}: {', '.join(ranges)}. A true difference of "
+        "this size has p < 0.05, before the correction of Holm, with a probability of 80 %; for one seed a row it is "
+        "2.8 standard errors of the paired difference."
+    )
+    if any(1 in row["seeds"] for row in found):
+        line += f" {_ONE_SEED}"
+    return [line]
+
+
+def trainings_laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Return the header and the lines of the trainings behind each row, as text; no lines if nothing was trained.
+
+    A row whose columns have trainings of their own has a line for each.
+    """
+    lines: dict[tuple[str, ...], None] = {}
+    for row in result["results"]:
+        for stage in zip(*row.get("trainings", ()), strict=False):
+            cells = [_all(seed[name] for seed in stage) for name in ("method", "steps", "batch", "kept")]
+            line = (*row["labels"].values(), *cells)
+            lines[line] = None
+    header = [*result["results"][0]["labels"], "training", "steps", "batch", "kept step"]
+    return header, [list(line) for line in lines]
+
+
+def _all(values: Iterable[Any]) -> str:
+    """Return the values of all seeds, or the one that they share."""
+    held = [f"{value:,}" if isinstance(value, int) else "not recorded" if value is None else value for value in values]
+    return held[0] if len(set(held)) == 1 else ", ".join(held)
 
 
 def text_lines(result: Mapping[str, Any]) -> list[str]:
@@ -183,22 +247,28 @@ def _some(names: Sequence[str], count: int = 3) -> str:
     return "; ".join(names[:count]) + (f"; and {more} more" if more > 0 else "")
 
 
-def markdown(result: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
-    """Return the table as Markdown, with its source, its reasons, its command, and the image files beside the page."""
+def markdown(result: Mapping[str, Any], pictures: Sequence[str] = (), further: Sequence[str] = ()) -> str:
+    """Return the table as Markdown, with its source, its reasons, its command, and the image files beside the page.
+
+    ``further`` are notes in Markdown that are not in the result.
+    """
     header, lines = laid_out(result)
     protocol = result["protocol"]
     labels = len(result["results"][0]["labels"])
     parts = [
         f"# {protocol['title']}\n",
         f"{protocol['source']}; scale {protocol['scale']}, {protocol['seeds']} seed{'s' * (protocol['seeds'] > 1)}. "
-        "Ours (published, difference).\n",
+        f"Ours ({in_brackets(result)}).\n",
         *([f"The claim: {protocol['claim']}\n"] if protocol.get("claim") else []),
-        *(f"{line}\n" for line in notes(result)),
+        *(f"{line}\n" for line in (*notes(result), *further)),
         *_table(header, lines, labels),
         "",
     ]
     parts += [f"![{protocol['title']}]({picture})\n" for picture in pictures]
     parts += _differences_section(result)
+    trained, stages = trainings_laid_out(result)
+    if stages:
+        parts += ["## Trainings\n", *_table(trained, stages, len(trained) - 3), ""]
     if missing := reasons(result):
         parts += ["Not run:\n", *(f"- {reason}" for reason in missing), ""]
     if texts := text_lines(result):

@@ -28,7 +28,7 @@ class ReproduceSettings(ResourceOptions):
         scale: smoke (minutes on two cores), small (hours) or paper (a GPU and up).
         output: Folder of the results; all reproductions keep and share their cells there.
         model: Model that encoders start from; None: the scale's.
-        corpus: Corpus of the encoders, unless the table names one; None: the scale's.
+        corpus: Corpus of the encoders, unless the table names one; None: the scale's, else the data folder's Wikipedia.
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
         similarity: use, use-large, or a SentenceTransformer; @0.8 after it: threshold; None: that of --resources.
         seeds: Repetitions of every cell, from the encoder's training on; attacks use the same texts.

@@ -54,6 +54,8 @@ def reproduce(
     definition, entries, store = prepared.definition, prepared.entries, prepared.store
     model, corpus = prepared.setting.model, prepared.setting.corpus
     identity = {"model_sha256": "", "model_files": {}} if model is None else model_identity(resolve_model(model))
+    for line in prepared.corpus_lines():
+        console.print(line, markup=False, highlight=False)
     began = time.monotonic()
     if settings.so_far:
         failed = dict.fromkeys(store.left(prepared.cells), NOT_YET)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.experiments.cells import Cell, Store
+from holdfast.experiments.cells import Cell, Store, in_order
 from holdfast.experiments.definition import Definition, Row
 from holdfast.experiments.measures import TIMES, measured, row_of
 from holdfast.experiments.render import QUOTED
@@ -32,12 +32,14 @@ def value_row(definition: Definition, entry: Entry, store: Store, failed: Mappin
 
     A cell that does not depend on the seed, such as an untrained encoder, is shared by all seeds and gives one value.
     ``seeds`` are those with a value, counted from 1; ``made`` are the keys of the cells behind the values, in order.
-    ``failed`` holds the reason for each cell that could not be made, by its key.
+    ``trainings`` are those of the encoder behind each of these, in their order (`trainings_of`). ``failed`` holds the
+    reason for each cell that could not be made, by its key.
     """
     values: list[float] = []
     made: list[str] = []
     reasons: list[str] = []
     extras: dict[str, Any] = {}
+    trained: list[list[dict[str, Any]]] = []
     interval: dict[str, float] = {}
     distinct = {cell if isinstance(cell, str) else cell.key: cell for cell in entry.cells}
     for cell in distinct.values():
@@ -48,6 +50,7 @@ def value_row(definition: Definition, entry: Entry, store: Store, failed: Mappin
             try:
                 values.append(measured(entry.measure, result))
                 made.append(cell.key)
+                trained.append(trainings_of(cell, store))
                 extras = extras or _extras(definition, entry, result)
                 interval = _interval(entry.measure, result)
                 if entry.measure in TIMES and (jobs := store.jobs(cell)) > 1:
@@ -70,6 +73,7 @@ def value_row(definition: Definition, entry: Entry, store: Store, failed: Mappin
         "not_run": list(dict.fromkeys(reasons)),
         "cells": [key for key, cell in distinct.items() if isinstance(cell, Cell)],
         "made": made,
+        **({"trainings": trained} if any(trained) else {}),
         **extras,
     }
 
@@ -94,6 +98,24 @@ def result_of(cell: Cell, store: Store) -> dict[str, Any]:
     """Return the result of a finished cell."""
     product = store.product(cell)
     return read_result(product / RESULT_FILE if product.is_dir() else product)
+
+
+def trainings_of(cell: Cell, store: Store) -> list[dict[str, Any]]:
+    """Return ``{method, steps, batch, kept}`` for each training of the encoder that a cell measures, in their order.
+
+    ``batch`` counts the sentences of an optimiser's step; ``kept`` is the step whose weights were kept.
+    """
+    found = []
+    for encoder in in_order([cell]):
+        if encoder.kind == "encoder":
+            result = result_of(encoder, store)
+            training, chosen = result["protocol"]["training"], result["selected"]
+            batch = training["batch_size"] * training["accumulate"]
+            kept = chosen.get("step", chosen["steps"])
+            found.append(
+                {"method": result["protocol"]["method"], "steps": chosen["steps"], "batch": batch, "kept": kept}
+            )
+    return found
 
 
 def average_rows(definition: Definition, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -264,8 +264,8 @@ def comparison_table(source: ReportSource) -> Table:
             )
         )
     columns = ("task", "A", "B", "items", "A's score", "B's score", "B − A", "p")
-    note = "Paired on the same items: percentile interval of the bootstrap, two-sided p-values. Where B − A is a "
-    note += "difference of success rates, less than 0 means that B is more robust."
+    note = "Paired on the same items: interval of the bootstrap (of several seeds: t), two-sided p-values. Where B − A "
+    note += "is a difference of success rates, less than 0 means that B is more robust."
     notes = source.protocol.get("notes")
     lines = [line for own in notes if isinstance(own, list) for line in own] if isinstance(notes, list) else []
     note += "".join(f" {line[:1].upper()}{line[1:]}." for line in dict.fromkeys(map(str, lines)))
@@ -282,12 +282,13 @@ def _scored(metrics: Mapping[str, Any], side: str, digits: int) -> TableCell:
 
 def reproduced_table(source: ReportSource) -> Table:
     """Return a paper's table: our values with the published ones beside them."""
-    from holdfast.experiments.render import by_row, detail_of, notes, published_of, reasons, value_of
+    from holdfast.experiments.render import by_row, detail_of, in_brackets, notes, published_of, reasons, value_of
 
     def cell(row: Mapping[str, Any]) -> TableCell:
-        hover = "the published value, and the difference" if published_of(row) else ""
-        return TableCell(value_of(row), detail_of(row), hover)
+        hover = f"the published value{', and the difference' * ('difference' in shown)}" if published_of(row) else ""
+        return TableCell(value_of(row), detail_of(row, shown), hover)
 
+    shown = in_brackets(source.result)
     protocol, results = source.protocol, source.rows
     axes = list(results[0]["labels"])
     columns = [str(column) for column in protocol.get("columns", dict.fromkeys(row["split"] for row in results))]
@@ -300,7 +301,7 @@ def reproduced_table(source: ReportSource) -> Table:
     ]
     seeds = protocol.get("seeds", 1)
     note = f"{protocol.get('source', '')}; scale {protocol.get('scale', '')}, {seeds} seed{'s' * (seeds != 1)}. Ours, "
-    note += "mean ± standard deviation over seeds; in brackets the published value and the difference."
+    note += f"mean ± standard deviation over seeds; in brackets: {shown}."
     note += "".join(f" {line}" for line in notes(source.result))
     if missing := reasons(source.result):
         note += " Not run: " + "; ".join(missing) + "."

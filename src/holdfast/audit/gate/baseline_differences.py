@@ -69,7 +69,7 @@ class AgainstBaseline:
                 (r.row["task"], r.row["split"], r.row.get("recipe"), form_of(r.row)): r.name for r in self.rows.values()
             }
             for row in found:
-                if row["test"] == "bootstrap" and row["n"] < _LEAST_BOOTSTRAP:
+                if row["test"] != "mcnemar" and row["n"] < _LEAST_BOOTSTRAP:
                     continue
                 key = (row["task"], row["split"], row.get("recipe"), form_of(row))
                 name = names.get(key) or _by_task(names, row)

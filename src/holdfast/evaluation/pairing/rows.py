@@ -48,7 +48,7 @@ def compare(
     rows = []
     for key, tasks in groups.items():
         try:
-            found = difference_row(tasks, baseline, other, seed=seed)
+            found = difference_row(tasks, baseline, other)
         except UserError as error:
             raise UserError(f"{key.task} {key.split}: {error}") from error
         recipe = {"recipe": key.recipe} if key.recipe is not None else {}
@@ -75,13 +75,17 @@ def draw(
     return drawn, notes
 
 
-def difference_row(tasks: Sequence[Resampled], baseline: Side, other: Side, *, seed: int = 42) -> dict[str, Any]:
+def difference_row(
+    tasks: Sequence[Resampled], baseline: Side, other: Side, *, paired_seeds: bool = False
+) -> dict[str, Any]:
     """Return the difference of two sides on one entry of `draw`, or on the mean of several: a row without its key.
+
+    ``paired_seeds``: see `holdfast.evaluation.comparison.difference`.
 
     Raises:
         UserError: there are too few different items, so that most resamples have no score.
     """
-    found = difference(tasks, len(baseline.sources), seed=seed)
+    found = difference(tasks, len(baseline.sources), paired_seeds=paired_seeds)
     metrics = {name: value for name, value in vars(found).items() if name != "test" and value is not None}
     return {
         "n": sum(task.sample.count for task in tasks),

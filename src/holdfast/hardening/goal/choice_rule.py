@@ -154,7 +154,7 @@ def change(sample: Sample, name: str, seed: int = 0) -> Change:
     """Return the difference between two encoders on the same items."""
     if not sample.count:
         return Change(0.0, 0.0, 0.0, 1.0)
-    made = difference([resample(sample, seed=seed, name=name)], 1, seed=seed)
+    made = difference([resample(sample, seed=seed, name=name)], 1)
     return Change(made.difference, made.low, made.high, made.p)
 
 
