@@ -275,7 +275,7 @@ def test_a_stock_trainer_moves_the_state_too(exact_model: Any, batch: dict[str, 
     losses: dict[bool, list[float]] = {True: [], False: []}
     for followed, found in losses.items():
         exact_model.load_state_dict(start)
-        objective = build(exact_model)
+        objective = build(exact_model, momentum_warm_up=True)  # the number of steps counts
         objective.followed_by_trainer = followed
         for _ in range(3):
             loss = objective([dict(batch)])["contrastive"]

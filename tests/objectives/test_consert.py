@@ -14,6 +14,7 @@ import torch.distributed as dist
 from gradient_checks import assert_same_gradients, gradients
 
 from holdfast.adversary.balls import sentence_norm
+from holdfast.baselines.pooling import with_pooling
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
@@ -342,3 +343,17 @@ def test_two_processes_equal_one(exact_model: Any, batch: dict[str, Any], tmp_pa
     one, two = (torch.load(tmp_path / str(world) / "gradients.pt") for world in (1, 2))
     for single, double in zip(one, two, strict=True):
         assert_same_gradients(double, single)
+
+
+def test_it_trains_a_model_pooled_over_its_last_two_layers(make_encoder_model: Any, sentences: list[str]) -> None:
+    """The paper's pooling; the vectors of the training are those of the model itself."""
+    model = with_pooling(make_encoder_model("bert", layers=3), "last-two").train()
+    objective = ConSERT(model)
+    objective([dict(model.preprocess(sentences))])["contrastive"].backward()
+    for layer in model.transformers_model.encoder.layer:
+        assert layer.output.dense.weight.grad.abs().max() > 1e-6
+    model.eval()
+    with torch.no_grad():
+        expected = model(dict(model.preprocess(sentences)))["sentence_embedding"]
+        found = Encoder(model).encode(dict(model.preprocess(sentences)))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)

@@ -477,9 +477,10 @@ def test_the_logged_share_is_of_all_sentence_vectors(
     assert 0.001 < share < 0.999
 
 
-def test_it_can_be_evaluated_without_gradients(make_encoder_model: Any, sentences: list[str]) -> None:
+@pytest.mark.parametrize("space", ["sentence", "token"])
+def test_it_can_be_evaluated_without_gradients(make_encoder_model: Any, sentences: list[str], space: Any) -> None:
     model = make_encoder_model("bert").train()
-    objective = VAdvCSE(model)
+    objective = VAdvCSE(model, space=space)
     features = dict(model.preprocess(sentences))
     objective([dict(features)])
     objective.eval()

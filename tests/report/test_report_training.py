@@ -88,6 +88,11 @@ def test_a_perturbation_that_stays_at_the_centre_is_worth_a_look(tmp_path: Path)
     assert flag(tmp_path, "δ", [{**LOG, "delta_norm": 1e-6}]).level == "look"
 
 
+def test_learned_negatives_that_stay_are_worth_a_look(tmp_path: Path) -> None:
+    assert flag(tmp_path, "learned negatives", [{**LOG, "negatives_turned": 1e-8}]).level == "look"
+    assert flag(tmp_path, "learned negatives", [{**LOG, "negatives_turned": 0.9}]).level == "good"
+
+
 def test_a_regulariser_without_a_share_is_worth_a_look(tmp_path: Path) -> None:
     assert flag(tmp_path, "regulariser", [{**LOG, "gradient_share": 1e-7}]).level == "look"
     assert flag(tmp_path, "regulariser", [{**LOG, "gradient_share": 0.05}]).level == "good"

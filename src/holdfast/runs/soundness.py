@@ -16,6 +16,8 @@ _HARDLY = 1e-3
 """Minimum share of the gradient with which a regulariser, or a method's idea, has an effect on the encoder."""
 _MOSTLY = 0.9
 """Minimum share of the views that should still be nearest to their own sentence."""
+_STILL = 1e-3
+"""Minimum angle, in degrees a step, by which learned negatives move: 1 degree in a thousand steps."""
 _ROUNDING = 1e-3
 """Relative tolerance of the check that δ lies in its ball, for rounding errors."""
 
@@ -53,6 +55,7 @@ def flags(log: Sequence[Record], options: Mapping[str, Any], selected: Any = Non
         _views(log),
         _duplicates(log, options),
         _selected(selected),
+        _negatives(log),
     ]
     return [flag for flag in found if flag is not None]
 
@@ -167,3 +170,14 @@ def _selected(selected: Any) -> Flag | None:
     if score is not None and step == steps:
         return Flag("look", "selection", f"{message}: the last one, so longer training may be better")
     return Flag("good" if score is not None else "told", "selection", message)
+
+
+def _negatives(log: Sequence[Record]) -> Flag | None:
+    angles = [y for _, y in curve(log, "negatives_turned")]
+    if not angles:
+        return None
+    middle = statistics.median(angles)
+    message = f"turned by {middle:.2g} degrees a step (median)"
+    if middle < _STILL:
+        return Flag("look", "learned negatives", f"{message}: they hardly move; try negatives_step=normalised")
+    return Flag("good", "learned negatives", message)
