@@ -402,7 +402,7 @@ def test_views_that_find_their_own_sentence(exact_model: Any, batch: dict[str, A
 
 
 def test_presets_keep_the_paper_s_step(exact_model: Any) -> None:
-    assert L2PCSR(exact_model).ascent.size == 0.1
+    assert L2PCSR(exact_model).ascent.size == 0.05
     assert L2PCSR.PRESETS["paper"]["step_size"] == 0.5
     assert L2PCSR.PRESETS["as_released"]["step_size"] == 0.1
 

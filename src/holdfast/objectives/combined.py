@@ -140,7 +140,7 @@ class Combined(ContrastiveObjective):
         self.ascent = (
             MixedAscent(ascent_steps, ascent_steps, 1e-5, 1e-3, 0.5, radius, "inf") if adversarial_positive else None
         )
-        self.weakening = WeakeningAscent(weakening_steps, 0.1, 0.05) if weakening else None
+        self.weakening = WeakeningAscent(weakening_steps, 0.05, 0.05) if weakening else None
         self.weakening_layers = weakening_layers
         self.virtual = VirtualAdversary()
         self.noise = PairedNoise() if regularisation else None

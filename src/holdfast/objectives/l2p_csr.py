@@ -94,7 +94,7 @@ class L2PCSR(ContrastiveObjective):
         *,
         layers: int = 3,
         steps: int = 4,
-        step_size: float = 0.1,
+        step_size: float = 0.05,
         threshold: float = 0.05,
         temperature: float = 0.05,
         head: HeadKind = "tanh",
