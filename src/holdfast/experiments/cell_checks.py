@@ -132,7 +132,7 @@ class CellChecks:
 
     @functools.cached_property
     def _here(self) -> dict[str, bool]:
-        """Whether each resource can be used without a download."""
+        """Availability of each resource without a download, by its name."""
         return {row.resource: row.here for row in availability(self._setting.resources, data=self._data)}
 
     def _check(self, need: Need) -> None:
