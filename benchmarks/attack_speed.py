@@ -100,12 +100,12 @@ def main() -> None:
     )
     classifier = load_classifier(options.model)
     resources = Resources(SETS[options.resources], data=options.data)
-    pad_to = options.pad_to or int(classifier.model.config.max_position_embeddings)
     if options.textattack_python is not None:
-        _agreement(options, material.examples, Engine(ClassifierTarget(classifier), resources), pad_to)
+        _agreement(options, material.examples, Engine(ClassifierTarget(classifier), resources))
         return
     recipe = RECIPES[options.recipe]()
     resources.require(recipe.needs())
+    pad_to = options.pad_to or int(classifier.model.config.max_position_embeddings)
     ways = {
         "engine, bf16 confirmed in fp32": Engine(ClassifierTarget(classifier), resources, cheap_search=True),
         "engine, fp32": Engine(ClassifierTarget(classifier), resources),
@@ -157,12 +157,13 @@ def _loop(classifier: Any, resources: Resources, pad_to: int | None, *, bf16: bo
 # --- TextAttack itself -------------------------------------------------------------------------------------------
 
 
-def _agreement(options: argparse.Namespace, examples: Sequence[Example], engine: Engine, pad_to: int) -> None:
+def _agreement(options: argparse.Namespace, examples: Sequence[Example], engine: Engine) -> None:
     """Print how far TextAttack's results, with our resources, are those of the engine in fp32."""
     print(
         "| recipe | texts | success, ours / TextAttack | queries | same outcome | same text | same queries | seconds |"
     )
     print("|---|---|---|---|---|---|---|---|")
+    max_tokens = int(load_classifier(options.model).model.config.max_position_embeddings)
     for recipe in recipes(options.recipe):
         engine.resources.require(recipe.needs())
         other = TextAttack(
@@ -170,7 +171,7 @@ def _agreement(options: argparse.Namespace, examples: Sequence[Example], engine:
             options.model,
             recipe,
             engine.resources,
-            pad_to,
+            max_tokens,
             threads=torch.get_num_threads(),
             bertattack_rereads=not options.read_once,
         )

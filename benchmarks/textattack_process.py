@@ -49,6 +49,14 @@ def ask(kind, *arguments):
     return json.loads(sys.stdin.readline())
 
 
+class Wrapper(HuggingFaceModelWrapper):
+    # Its own pads every text to the model's maximum, which costs much and changes nothing.
+    def __call__(self, texts):
+        features = self.tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
+        with torch.no_grad():
+            return self.model(**features).logits
+
+
 class Swap(WordSwap):
     def _get_transformations(self, current_text, indices_to_modify):
         texts = []
@@ -96,9 +104,9 @@ if recipe in ("textbugger", "bertattack"):
     constraints.append(Similarity(threshold))
 order = {"pwws": "weighted-saliency", "bertattack": "unk"}.get(recipe, "delete")
 model = transformers.AutoModelForSequenceClassification.from_pretrained(given["model"])
-tokenizer = transformers.AutoTokenizer.from_pretrained(given["model"], model_max_length=given["pad_to"])
+tokenizer = transformers.AutoTokenizer.from_pretrained(given["model"], model_max_length=given["max_tokens"])
 torch.set_num_threads(given["threads"])
-attack = Attack(UntargetedClassification(HuggingFaceModelWrapper(model, tokenizer)), constraints, Swap(),
+attack = Attack(UntargetedClassification(Wrapper(model, tokenizer)), constraints, Swap(),
                 GreedyWordSwapWIR(wir_method=order))
 while (example := ask("example")) is not None:
     given.update(example)
@@ -137,7 +145,7 @@ class TextAttack:
         model: the folder of the classifier.
         recipe: our recipe: its candidates and its threshold.
         resources: the linguistic resources.
-        pad_to: tokens to which its wrapper pads and truncates all texts.
+        max_tokens: tokens to which it truncates texts.
         seed: as of the engine: TextBugger's random bugs are ours.
         bertattack_rereads: BERT-Attack's candidates are predictions for the current text, as TextAttack has them;
             otherwise for the original, as the paper and we have them.
@@ -147,7 +155,7 @@ class TextAttack:
     model: str
     recipe: Recipe
     resources: Resources
-    pad_to: int
+    max_tokens: int
     threads: int = 1
     seed: int = 42
     bertattack_rereads: bool = True
@@ -212,7 +220,7 @@ class TextAttack:
             "threshold": None if published is None else self.resources.similarity.threshold(published),
             "stop_words": sorted(self._unchangeable),
             "model": str(Path(self.model).resolve()),
-            "pad_to": self.pad_to,
+            "max_tokens": self.max_tokens,
             "threads": self.threads,
         }
 

@@ -95,7 +95,7 @@ def test_textattack_asks_for_candidates_and_gives_a_row_per_text(monkeypatch: py
     monkeypatch.setattr(textattack_process, "_SCRIPT", FAKE_TEXTATTACK)
     resources: Any = SimpleNamespace(wordnet=SimpleNamespace(synonyms=lambda word: [word.upper()]))
     (recipe,) = textattack_process.recipes("pwws")
-    run = textattack_process.TextAttack(Path(sys.executable), "a model", recipe, resources, pad_to=8)
+    run = textattack_process.TextAttack(Path(sys.executable), "a model", recipe, resources, max_tokens=8)
     rows = run.run([Example(3, ("a dog ran",), label=0), Example(5, ("2 dogs",), label=1)])
     assert [(row.outcome, row.queries, row.text) for row in rows] == [
         ("succeeded", 3, "a DOG RAN"),
