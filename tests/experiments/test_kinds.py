@@ -139,8 +139,8 @@ def test_what_decides_an_evaluation_and_a_look(planner: Planner) -> None:
     assert key(evaluation={"tasks": "stsb"}) != plain
     assert key(evaluation={"tasks": "stsb-dev", "limit": 5}) != plain
     assert key(evaluation={"tasks": "stsb-dev", "limit": None}) == plain
-    hard = {"kind": "hard-positives", "texts": ["a"]}
-    assert key(inspection=hard) != key(inspection={**hard, "options": {"candidates": 5}})
+    hard: dict[str, Any] = {"kind": "hard-positives", "texts": ["a"], "options": {"source": "masked-lm"}}
+    assert key(inspection=hard) != key(inspection={**hard, "options": {**hard["options"], "candidates": 5}})
     look = {"kind": "similarity", "texts": [["a", "b"]]}
     assert key(inspection=look) != key(inspection={**look, "texts": [["a", "c"]]})
     for says, why in (

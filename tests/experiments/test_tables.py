@@ -35,12 +35,14 @@ def plan(tmp_path: Path, make_masked_lm: Callable[..., Path], monkeypatch: pytes
     model = make_masked_lm(tmp_path / "tiny", layers=3)
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("a dog runs\n")
+    lists = tmp_path / "near.tsv"
+    lists.write_text("word\tneighbors\ndog\tcat\n")
     monkeypatch.setattr(input_hashes, "resolve_model", lambda name: model)
 
     def planned(table: str, scale: str) -> dict[tuple[str, str], Cell | str]:
         known = read_scale(scale)
         given = (known.model or str(model), known.corpus or str(corpus))
-        resources = ResourceNames("neighbours", "wordnet", "textblob", str(model), str(model))
+        resources = ResourceNames(str(lists), "wordnet", "textblob", str(model), str(model))
         setting = cell_planning.Setting(*given, None, resources, known.tasks, known.stages, corpus)
         settings = preparation.ReproduceSettings(table, scale, tmp_path)
         entries = preparation.planned_entries(read_definition(table, scale), cell_planning.Planner(setting), settings)
@@ -114,7 +116,9 @@ def test_tables_share_evaluations_classifiers_and_attacks(plan: Plan) -> None:
         assert isinstance(within, Cell)
         assert within.inputs["within"].key == adv.key
         assert within.inputs["texts"].inputs["victim"].key == key("adcl/table1", "AG NP FTC", "Acc.", scale)
-        assert key("adcl/table6", "32768", "Success", scale) == key("adcl/table1", "AG ADCL FTC", "Geometry", scale)
+        # Below paper scale table 1 has a shorter queue, as short as the runs are.
+        in_table_6 = key("adcl/table6", "32768", "Success", scale)
+        assert (in_table_6 == key("adcl/table1", "AG ADCL FTC", "Geometry", scale)) == (scale == "paper")
         assert key("adcl/table8", "On-the-fly", "PWWS", scale) == key("adcl/table1", "AG NP ADV", "PWWS", scale)
 
 
@@ -137,6 +141,34 @@ def test_simcse_is_compared_with_l2p_csr_at_equal_steps(plan: Plan) -> None:
         )
         for name in ("batch_size", "max_steps", "eval_steps", "learning_rate", "corpus"):
             assert ours[name] == simcse[name], (scale, name)
+
+
+def test_adcl_has_the_papers_head_at_paper_scale_alone(plan: Plan) -> None:
+    places = {
+        "adcl/table1": ("AG ADCL FTC", "Acc."),
+        "adcl/table3": ("AG PWWS", "ADCL → NP"),
+        "adcl/figure3": ("ADCL + FTC", "d_pos"),
+        "adcl/table9": ("ADCL", "film"),
+    }
+    for table, place in places.items():
+        paper, small = (encoder_of(plan(table, scale)[place]).settings["options"] for scale in ("paper", "small"))
+        names = ("projection", "normalize", "momentum_warm_up", "queue_size")
+        assert [paper[name] for name in names] == ["mlp", False, False, 32768], table
+        assert [small[name] for name in names] == ["linear", True, True, 25600 // 8], table
+
+
+def test_pre_generated_texts_are_of_the_attack_that_is_made_on_the_fly(plan: Plan) -> None:
+    for scale in SCALES:
+        cells = plan("adcl/table8", scale)
+        attacks = [cells[row, "PWWS"] for row in ("Pre-generated", "On-the-fly")]
+        assert all(isinstance(cell, Cell) for cell in attacks), attacks
+        before, during = (cell.inputs["victim"] for cell in attacks if isinstance(cell, Cell))
+        attack, adv = before.inputs["texts"].settings, during.settings["options"]
+        assert attack["recipe"] == "geometry"
+        constants = attack["constants"]
+        assert (constants["max_share"], constants["max_words"]) == (adv["max_share"], adv["iterations"])
+        assert (constants["candidates"], constants["source"]) == (adv["candidates"], adv["source"])
+        assert constants["minimum_cosine"] == adv["min_similarity"]
 
 
 def test_a_sweep_changes_one_option(plan: Plan) -> None:

@@ -115,7 +115,7 @@ class ADCL(Objective):
         },
     }
     FILE_OPTIONS: ClassVar = ("masked_lm", "word_vectors")
-    COST: ClassVar = 4.97
+    COST: ClassVar = 4.1
     TRAINING: ClassVar = {"learning_rate": 2e-5, "batch_size": 64, "epochs": 1.0}
 
     def __init__(
