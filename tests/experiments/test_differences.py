@@ -272,7 +272,8 @@ def test_a_reproduction_tells_the_differences_that_compare_tells(settings: Setti
     header, lines = differences_laid_out(result)
     assert header == ["encoder", *found]
     metrics = found["Acc."]["metrics"]
-    cell = f"{metrics['difference']:+.1f} [{metrics['low']:+.1f}, {metrics['high']:+.1f}], p {metrics['p']:.4f} (Holm {corrected:.4f})"
+    ends = f"[{metrics['low']:+.1f}, {metrics['high']:+.1f}]"
+    cell = f"{metrics['difference']:+.1f} {ends}, p {metrics['p']:.4f} (Holm {corrected:.4f})"
     assert lines[0][:2] == ["SimCSE", cell.replace("-", "−")]
     assert f"| SimCSE | {lines[0][1]} |" in text
     assert "of this comparison alone" in text

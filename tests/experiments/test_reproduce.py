@@ -85,7 +85,7 @@ def test_a_cell_that_cannot_be_made_tells_why_and_the_others_are_made(settings: 
     assert "/nowhere" in message
     assert "wordnet" in message.lower()
     assert "(SimCSE: Acc.; SimCSE: Typos; SimCSE: Queries)" in message
-    assert not any(label.startswith("attack: pwws") for label in made)  # known before
+    assert not any(label.startswith("attack: NP: pwws") for label in made)  # known before
     made.clear()
     reproduce(settings(table))
     assert made == []
@@ -364,7 +364,7 @@ def test_a_cell_that_another_run_is_making_is_waited_for(
     result = reproduce(settings(), console=Console(file=output, width=300))
     assert values(result) == values(whole)
     assert output.getvalue().count("left for later") == 1
-    assert ("encoder: simcse, seed 1" in made) is not finishes
+    assert ("encoder: SimCSE: simcse, seed 1" in made) is not finishes
     assert sorted(made) == sorted(label for label in order if not (finishes and label.startswith("encoder")))
 
 
@@ -422,7 +422,7 @@ def test_the_command(settings: Settings, capsys: pytest.CaptureFixture[str]) -> 
     assert main([*words, "--similarity", str(given.model)]) == 0
     out = capsys.readouterr()
     assert "Small: ours (published, difference)" in out.out
-    assert "[1/2] classifier: tiny on sst2 (none)" in out.err
+    assert "[1/2] classifier: NP: tiny on sst2 (none)" in out.err
     assert main([*words, "--similarity", str(given.model), "--seeds", "2"]) == 0
     message = capsys.readouterr().err
     assert re.search(r"\[1/2\] classifier: .*, about \d+ s left", message), "by those of the first seed"
@@ -504,6 +504,6 @@ def test_a_training_that_goes_on_from_another(settings: Settings, made: list[str
     found = values(reproduce(settings(table)))
     assert found["Both", "Acc."] is not None
     assert [label for label in made if label.startswith("encoder")] == [
-        "encoder: simcse, seed 1",
-        "encoder: anchored from simcse, seed 1",
+        "encoder: SimCSE; Both: simcse, seed 1",
+        "encoder: Both: anchored from simcse, seed 1",
     ]

@@ -38,4 +38,4 @@ def _planned(entry: Entry) -> list[Cell]:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more rows"
+    return "; ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more rows"
