@@ -39,6 +39,7 @@ def test_all_benchmarks_are_run_with_what_is_given_and_others_left_out() -> None
     scripts = {path.stem for path in BENCHMARKS.glob("*.py")} - SHARED - {"run_all"}
     # These train for hours, or settle a choice once (what they found is in RESULTS.md), or print texts to be read.
     others = {
+        "positive_controls",
         "train_methods",
         "calibrate_similarity",
         "edit_samples",
