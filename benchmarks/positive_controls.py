@@ -4,9 +4,9 @@
 
 For each seed and method the method itself, its baseline and the method without its idea are trained by `holdfast train`
 with equal steps, batch, learning rate, data and seed, and measured on the same sentences of Wikipedia that no run saw
-(`holdfast.evaluation.positive_controls`). ``WORK/METHOD-SEED.json`` holds the values of each sentence; what is there is
-not made again, and a killed training is resumed, so the command can be given until the table is full. ``--table`` prints
-the table of what there is, and trains nothing.
+(`holdfast.evaluation.positive_controls`). ``WORK/METHOD-SEED.json`` holds the values of each sentence; what is there
+is not made again, and a killed training is resumed, so the command can be given until the table is full. ``--table``
+prints the table of what there is, and trains nothing.
 """
 
 from __future__ import annotations

@@ -105,13 +105,14 @@ def batches(model: SentenceTransformer, texts: Sequence[str]) -> Iterator[tuple[
         yield batch, encoder.tokenise(batch)
 
 
-def arguments_of_loss(objective: Objective, sentences: Features) -> Mapping[str, Any]:
-    """Run the objective's forward pass, attack included, and return the arguments of its ``compute_loss``, by name.
+def arguments_of(objective: Objective, sentences: Features, function: str = "compute_loss") -> Mapping[str, Any]:
+    """Run the objective's forward pass, attack included, and return the arguments of its function, by name.
 
-    If it is called more than once, as by an attack, they are those of the last call: the loss that is trained.
+    If the function is called more than once, as by an attack, they are those of the last call: the loss that is
+    trained.
     """
     called: list[Mapping[str, Any]] = []
-    original: Callable[..., Any] = objective.compute_loss  # type: ignore[assignment]
+    original: Callable[..., Any] = getattr(objective, function)
     signature = inspect.signature(original)
 
     def recorded(*given: Any, **named: Any) -> Any:
@@ -120,22 +121,26 @@ def arguments_of_loss(objective: Objective, sentences: Features) -> Mapping[str,
         called.append(bound.arguments)
         return original(*given, **named)
 
-    objective.compute_loss = recorded  # type: ignore[assignment]
+    setattr(objective, function, recorded)
     try:
         with torch.no_grad():
             objective([sentences])
     finally:
-        del objective.compute_loss
+        delattr(objective, function)
     return called[-1]
 
 
 def values_of_texts(
-    run: FrozenRun, objective: Objective, texts: Sequence[str], values: Callable[[Mapping[str, Any]], Tensor]
+    run: FrozenRun,
+    objective: Objective,
+    texts: Sequence[str],
+    values: Callable[[Mapping[str, Any]], Tensor],
+    function: str = "compute_loss",
 ) -> Array:
     """Return one value of each text, (len(texts),), or several, (len(texts), k).
 
-    ``values`` computes those of a batch, (B,) or (B, k), from the arguments of the objective's loss.
+    ``values`` computes those of a batch, (B,) or (B, k), from the arguments of the objective's function.
     """
     with torch.no_grad():
-        found = [values(arguments_of_loss(objective, features)) for _, features in batches(run.model, texts)]
+        found = [values(arguments_of(objective, features, function)) for _, features in batches(run.model, texts)]
     return torch.cat(found).double().cpu().numpy()

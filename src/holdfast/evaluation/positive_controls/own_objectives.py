@@ -25,7 +25,7 @@ from holdfast.evaluation.positive_controls.frozen_runs import (
     FrozenRun,
     HeldOut,
     Space,
-    arguments_of_loss,
+    arguments_of,
     batches,
     values_of_texts,
     with_head_of,
@@ -82,8 +82,8 @@ def perturbed_embeddings(run: FrozenRun, texts: HeldOut, space: Space, options: 
 
     def values(loss: Arguments) -> Tensor:
         def contrasted(queries: str, *positives: str) -> Tensor:
-            keys, settings = [loss[name] for name in positives], {"temperature": objective.temperature}
-            return info_nce_of_texts(loss[queries], keys, equal=loss["equal"], **settings)
+            keys = [loss[name] for name in positives]
+            return info_nce_of_texts(loss[queries], keys, equal=loss["equal"], temperature=objective.temperature)
 
         towards, away = contrasted("z", "z_adversarial"), contrasted("z_adversarial", "z_positive")
         whole = contrasted("z", "z_positive", "z_adversarial") + objective.gamma * away
@@ -101,10 +101,12 @@ def virtual_perturbation(run: FrozenRun, texts: HeldOut, space: Space, options: 
     """Return V-advCSE's divergence under the r that it finds against this encoder and head (eq. 11-14)."""
     objective = with_head_of(run, VAdvCSE(run.model, **options), space)
 
+    function = "distance" if hasattr(objective, "distance") else "compute_loss"
+
     def values(loss: Arguments) -> Tensor:
         return divergence_between(loss["z"], loss["z_perturbed"], objective.divergence)
 
-    return {"divergence under its r": values_of_texts(run, objective, texts.measured, values)}
+    return {"divergence under its r": values_of_texts(run, objective, texts.measured, values, function)}
 
 
 def learned_negatives(run: FrozenRun, texts: HeldOut, space: Space, options: Options) -> dict[str, Array]:
@@ -116,11 +118,11 @@ def learned_negatives(run: FrozenRun, texts: HeldOut, space: Space, options: Opt
     objective = with_head_of(run, AdCSE(run.model, **{**options, "in_batch_negatives": False}), space)
     objective.follower = MomentumEncoder(run.model, objective.head, momentum=0.0)
     with torch.no_grad():
-        losses = [arguments_of_loss(objective, features) for _, features in batches(run.model, texts.fitting)]
+        losses = [arguments_of(objective, features) for _, features in batches(run.model, texts.fitting)]
     z, keys = (torch.cat([loss[name] for loss in losses]) for name in ("z", "z_positive"))
     for _ in range(ASCENT_STEPS):
         with torch.enable_grad():
-            objective.compute_loss(z, keys, objective.negatives(), None).backward()
+            torch.autograd.backward(objective.compute_loss(z, keys, objective.negatives()))
         objective.negatives.ascend()
 
     def values(loss: Arguments) -> Tensor:
@@ -146,7 +148,7 @@ def augmented_views(run: FrozenRun, texts: HeldOut, space: Space, options: Optio
     return {"loss of its augmented views": values_of_texts(run, objective, texts.measured, values)}
 
 
-def pair_products(run: FrozenRun, texts: HeldOut, space: Space, options: Options) -> dict[str, Array]:
+def pair_products(run: FrozenRun, texts: HeldOut, _: Space, options: Options) -> dict[str, Array]:
     """Return CT's cross-entropy of pairs, with the run's own f₂, or the encoder itself where a run has no second one.
 
     It depends on the length of the vectors, which a method with cosines leaves as it is. The first value is therefore
@@ -165,7 +167,7 @@ def pair_products(run: FrozenRun, texts: HeldOut, space: Space, options: Options
         return values
 
     with torch.no_grad():
-        fitting = [arguments_of_loss(objective, features) for _, features in batches(run.model, texts.fitting)]
+        fitting = [arguments_of(objective, features) for _, features in batches(run.model, texts.fitting)]
         means = [
             np.mean([float(objective.compute_loss(**{**loss, "first": scale * loss["first"]})) for loss in fitting])
             for scale in _SCALES
@@ -182,7 +184,7 @@ def _of_row(loss: Arguments, row: int) -> Arguments:
     return loss if loss["equal"] is None else {**loss, "equal": loss["equal"][row : row + 1]}
 
 
-def exchanged_words(run: FrozenRun, texts: HeldOut, space: Space, options: Options) -> dict[str, Array]:
+def exchanged_words(run: FrozenRun, texts: HeldOut, _: Space, options: Options) -> dict[str, Array]:
     """Return ADCL's loss of x with the key of x', the sentence after its Geometry Attack on this encoder (eq. 1).
 
     Neither its projection nor its queue exists after another training: the vectors themselves are compared, by their
@@ -220,12 +222,11 @@ def exchanged_words(run: FrozenRun, texts: HeldOut, space: Space, options: Optio
     return {"loss under its Geometry Attack": losses, "success of the attack": torch.cat(moved).double().numpy()}
 
 
-def mistyped_texts(run: FrozenRun, texts: HeldOut, space: Space, options: Options) -> dict[str, Array]:
-    """Return how far a mistyped text is from its own text, as a share of the mean distance from the others.
+def mistyped_texts(run: FrozenRun, texts: HeldOut, _: Space, options: Options) -> dict[str, Array]:
+    """Return how far a mistyped text is from the anchor of its own text: anchored's term of changed texts.
 
-    A space that is turned or stretched has another cosine everywhere: the share is comparable between encoders. The
-    second value is the distance 1 − cosine alone, the third that from the vector of the encoder before training, which
-    is the anchored objective's own term.
+    The anchor is the vector of the encoder before training. The second value is the distance 1 − cosine from the text's
+    vector by the same encoder, the third that distance as a share of the mean distance from the other texts.
     """
     start = load_sentence_transformer(run.start)
     start.max_seq_length = run.model.max_seq_length
@@ -242,7 +243,6 @@ def mistyped_texts(run: FrozenRun, texts: HeldOut, space: Space, options: Option
             own = distances(vectors, clean)
             every = 1 - F.normalize(vectors, dim=1) @ F.normalize(clean, dim=1).T
             others = (every.sum(dim=1) - own) / (len(batch) - 1)
-            found.append(torch.stack([own / others, own, distances(vectors, anchors)]))
-    share, own, own_term = torch.cat(found, dim=1).double().cpu().numpy()
-    names = "distance of mistyped texts, of the mean distance", "1 − cosine of mistyped texts", "its own term"
-    return dict(zip(names, (share, own, own_term), strict=True))
+            found.append(torch.stack([distances(vectors, anchors), own, own / others]))
+    names = "distance of mistyped texts from their anchors", "from their own texts", "from their own texts, of the mean"
+    return dict(zip(names, torch.cat(found, dim=1).double().cpu().numpy(), strict=True))

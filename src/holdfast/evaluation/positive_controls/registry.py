@@ -89,6 +89,8 @@ class Control:
 
 _PLAIN_VIEWS = {"first_view": "none", "second_view": "none", "encoder_dropout": True}
 _NO_ATTACK = {"pgd_steps": 0, "fgsm_steps": 0, "radius": 0.0}
+# A weight of 0 is refused. With the clean term, at its minimum, Adam would make steps of rounding errors.
+_NO_NOISE = {"noise": 1e-20, "clean": 0.0, "relations": 0.0}
 
 CONTROLS = (
     Control("simcse", own.dropout_views, baseline=UNTRAINED),
@@ -122,7 +124,14 @@ CONTROLS = (
         also=(Arm("l2p-csr", {"learning": False}),),
         spaces=("head", "vector"),
     ),
-    Control("anchored", own.mistyped_texts, without=Arm("anchored", {"noise": 1e-20, "relations": 0.0})),
+    # The anchors are the vectors before training, from which SimCSE moves away: the comparison is with the start.
+    Control(
+        "anchored",
+        own.mistyped_texts,
+        baseline=UNTRAINED,
+        without=Arm("anchored", _NO_NOISE),
+        also=(Arm("simcse"),),
+    ),
 )
 
 
