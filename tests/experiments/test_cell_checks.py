@@ -109,6 +109,13 @@ def test_only_what_can_be_made_is_planned(settings: Settings) -> None:
     assert without.refused is not None
 
 
+def test_an_input_that_cannot_be_made_is_not_made_for_a_finished_cell(settings: Settings) -> None:
+    (whole,) = prepare([settings()])
+    (encoder,) = (cell for cell in whole.cells if cell.kind == "encoder")
+    assert encoder in whole.wanted
+    assert encoder not in dataclasses.replace(whole, reasons={encoder.key: "no corpus"}).wanted
+
+
 def test_a_reason_of_several_tables_is_told_once(settings: Settings, tmp_path: Path) -> None:
     one = settings(STS)
     (tmp_path / "other.yaml").write_text(NOTHING.replace("title: Small", "title: Other"))
