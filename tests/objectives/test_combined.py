@@ -89,6 +89,13 @@ def test_one_part_is_the_papers_method(
     assert max(gradient.abs().max() for gradient in grads.values()) > 1e-3
 
 
+def test_the_momentum_warms_up_unless_asked_otherwise(exact_model: Any) -> None:
+    for options, warm_up in ({}, True), ({"momentum_warm_up": False}, False):
+        objective = Combined(exact_model, keys="momentum", **options)
+        assert objective.follower is not None
+        assert objective.follower.warm_up is warm_up
+
+
 def test_every_part_counts(exact_model: Any, batch: dict[str, Any]) -> None:
     whole = measured(made(Combined, exact_model, ALL), batch)[0]
     less: dict[str, Any]

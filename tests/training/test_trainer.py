@@ -186,7 +186,8 @@ def test_accumulated_batches_move_what_follows_once(
     make_encoder_model: Any, sentences: list[str], tmp_path: Path
 ) -> None:
     model = make_encoder_model("bert")
-    objective = Combined(model, keys="momentum", negatives="batch+queue+adversaries", queue_size=40, momentum=0.5)
+    parts = {"keys": "momentum", "negatives": "batch+queue+adversaries", "queue_size": 40, "momentum": 0.5}
+    objective = Combined(model, **parts, momentum_warm_up=False)
     assert objective.queue is not None
     assert objective.negatives is not None
     assert objective.follower is not None

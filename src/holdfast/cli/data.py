@@ -60,13 +60,17 @@ def data_texts(
     tasks: Annotated[str, typer.Argument(metavar="TASKS", help="Tasks, joined by commas; sts: the seven of STS.")],
     output: Annotated[Path, typer.Option("--output", metavar="FILE", help="File to write, a text per line.")],
     data: DataFolder = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write the distinct texts of all splits of tasks to a file, without their labels: a corpus for `train`."""
     from holdfast.data.task_texts import write_texts
     from holdfast.progress import stage
 
-    with stage(progress_console(ctx, False), "reading the tasks", announce=False):
+    with stage(progress_console(ctx, as_json), "reading the tasks", announce=False):
         count = write_texts([name.strip() for name in tasks.split(",")], output, data=data)
+    if as_json:
+        print_json({"texts": count, "output": str(output)})
+        return
     console().print(
         f"{count:,} texts in {output}, those of the test sets among them: of a model that is trained on them, a score "
         "on these tasks is not one on unseen texts",
