@@ -40,8 +40,9 @@ class ADCL(Objective):
         \ell_i = -\log \frac{e^{z_i \cdot z_i'/\tau}}{e^{z_i \cdot z_i'/\tau} + \sum_{k \in \text{queue}}
         e^{z_i \cdot z_k/\tau}}, \qquad \theta_k \leftarrow m\,\theta_k + (1-m)\,\theta_q
 
-    where the queue holds only earlier batches, so that the positive counts exactly once; the keys of the batch are
-    enqueued after the optimiser's step, as in MoCo. The paper differs (§3.2): it enqueues the batch's keys before the
+    where z are scaled to unit length unless ``normalize`` is false. The queue holds only earlier batches, so that the
+    positive counts exactly once; the keys of the batch are enqueued after the optimiser's step, as in MoCo. The paper
+    differs (§3.2): it compares by inner products, and enqueues the batch's keys before the
     loss, so that the other examples of the batch are negatives too. x' is computed during training by the Geometry
     Attack (§3.3, Algorithm 1; :class:`~holdfast.adversary.geometry.GeometryAttack`), which moves z_i away from the key
     of x_i itself, with dropout off and all weights frozen. While the queue is empty the loss is constant, and x' = x.
