@@ -149,6 +149,8 @@ def test_adcl_has_the_papers_head_at_paper_scale_alone(plan: Plan) -> None:
         "adcl/table3": ("AG PWWS", "ADCL → NP"),
         "adcl/figure3": ("ADCL + FTC", "d_pos"),
         "adcl/table9": ("ADCL", "film"),
+        "holdfast/frontier": ("ADCL", "STS"),
+        "holdfast/pretraining": ("SST-2 ADCL", "Acc."),
     }
     for table, place in places.items():
         paper, small = (encoder_of(plan(table, scale)[place]).settings["options"] for scale in ("paper", "small"))

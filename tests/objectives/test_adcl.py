@@ -17,7 +17,8 @@ from holdfast.adversary.gradient_encoder import GradientEncoder
 from holdfast.edits.words import is_content_word
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
-from holdfast.objectives.adcl import ADCL, Projection, mean_cosine
+from holdfast.objectives.adcl import ADCL
+from holdfast.objectives.adcl_projection import Projection, mean_cosine
 from warm import WarmPython
 
 SETTINGS: dict[str, Any] = {

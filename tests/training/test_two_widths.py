@@ -20,7 +20,7 @@ from holdfast.encoding import encode_sentences
 from holdfast.evaluation.evaluation_run import evaluate_sts_dev
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import METHODS
-from holdfast.objectives.adcl import Projection
+from holdfast.objectives.adcl_projection import Projection
 from holdfast.objectives.heads import Head
 from holdfast.results import read_result
 from holdfast.training.train_config import TrainConfig

@@ -22,14 +22,14 @@ from holdfast.devices import random_numbers_kept, random_states, set_random_stat
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import evaluating
-from holdfast.objectives.contrastive import full_precision, info_nce
+from holdfast.objectives.adcl_projection import Projection, ProjectionKind, mean_cosine
+from holdfast.objectives.contrastive import info_nce
 from holdfast.objectives.objective import Objective
 from holdfast.objectives.option_checks import check_positive, check_words
 from holdfast.objectives.own_idea import attributes_replaced
 
 Positives = Literal["geometry", "dropout", "given"]
 Roles = Literal["paper", "swapped"]
-ProjectionKind = Literal["mlp", "linear"]
 
 
 class ADCL(Objective):
@@ -42,8 +42,9 @@ class ADCL(Objective):
         \ell_i = -\log \frac{e^{z_i \cdot z_i'/\tau}}{e^{z_i \cdot z_i'/\tau} + \sum_{k \in \text{queue}}
         e^{z_i \cdot z_k/\tau}}, \qquad \theta_k \leftarrow m\,\theta_k + (1-m)\,\theta_q
 
-    where the queue holds only earlier batches, so that the positive counts exactly once; the keys of the batch are
-    enqueued after the optimiser's step, as in MoCo. The paper differs (§3.2): it enqueues the batch's keys before the
+    where z are scaled to unit length unless ``normalize`` is false. The queue holds only earlier batches, so that the
+    positive counts exactly once; the keys of the batch are enqueued after the optimiser's step, as in MoCo. The paper
+    differs (§3.2): it compares by inner products, and enqueues the batch's keys before the
     loss, so that the other examples of the batch are negatives too. x' is computed during training by the Geometry
     Attack (§3.3, Algorithm 1; :class:`~holdfast.adversary.geometry.GeometryAttack`), which moves z_i away from the key
     of x_i itself, with dropout off and all weights frozen. While the queue is empty the loss is constant, and x' = x.
@@ -327,40 +328,8 @@ class ADCL(Objective):
             yield
 
 
-class Projection(nn.Module):
-    """g: ``Linear(d, d)``, ``Sigmoid``, ``Linear(d, c)``, ``Tanh``, in fp32; dropped after training (§3.2, app. F).
-
-    Sigmoid gives all sentences nearly the same vector, of halves, so that at the start their z are nearly parallel: the
-    mean cosine of z is 0.998 where it is 0.60 without the first two layers, and a short run stays there.
-
-    Args:
-        dimension: d.
-        size: c.
-        kind: "mlp", or "linear" without the first two layers.
-    """
-
-    def __init__(self, dimension: int, size: int, kind: ProjectionKind = "mlp") -> None:
-        super().__init__()
-        check_words(projection=(kind, ProjectionKind))
-        hidden = [nn.Linear(dimension, dimension), nn.Sigmoid()] if kind == "mlp" else []
-        self.layers = nn.Sequential(*hidden, nn.Linear(dimension, size), nn.Tanh())
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        """Project (rows, d) → (rows, c), with values in (−1, 1)."""
-        with full_precision(vectors):
-            projected: Tensor = self.layers(vectors if vectors.dtype == torch.float64 else vectors.float())
-            return projected
-
-
 def _attacks(options: Mapping[str, Any]) -> bool:
     return bool(options.get("positives", "geometry") == "geometry")
-
-
-def mean_cosine(vectors: Tensor) -> Tensor:
-    """Return the mean cosine of the pairs of different rows of (n, c), a scalar; 0 for one row."""
-    unit = nn.functional.normalize(vectors.float(), dim=-1)
-    count = len(unit)
-    return (unit.sum(dim=0).square().sum() - count) / max(count * (count - 1), 1)
 
 
 def _masked_lm(encoder: Encoder, name: str | None) -> MaskedLM:
