@@ -172,6 +172,7 @@ EVERYTHING = {
     "holdfast/pretraining": "table",
     "holdfast/defences": "table",
     "holdfast/frontier": "figure",
+    "holdfast/similarity": "table",
 }
 
 

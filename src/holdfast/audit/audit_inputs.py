@@ -1,4 +1,4 @@
-"""What an audit needs before it runs: its checked settings, texts, resources, and the encoder."""
+"""The inputs of an audit: its checked settings, texts, resources, and the encoder."""
 
 from __future__ import annotations
 
