@@ -198,6 +198,14 @@ def test_distances_in_another_space(planner: Planner, tmp_path: Path, settings: 
     assert result["coordinates"]["n"] == 3
 
 
+def test_a_warm_up_is_a_part_of_a_training_only_where_it_is_given(planner: Planner) -> None:
+    """Cells from before the setting existed keep their names."""
+    plain = planner.plan({"encoder": {"method": "simcse"}}, 1)
+    warmed = planner.plan({"encoder": {"method": "simcse", "warmup_share": 0.1}}, 1)
+    assert "warmup_share" not in plain.settings
+    assert warmed.settings == {**plain.settings, "warmup_share": 0.1}
+
+
 def work_on(cell: Cell, settings: Settings, tmp_path: Path, **inputs: Path) -> cell_execution.Work:
     given = settings()
     setting = Setting(given.model, given.corpus, given.data, given.resources)

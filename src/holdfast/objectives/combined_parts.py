@@ -1,4 +1,4 @@
-"""Values that the parts of the objective `Combined` hand to one another."""
+"""Tuples that the parts of the objective `Combined` hand to one another."""
 
 from __future__ import annotations
 
