@@ -26,7 +26,7 @@ BATCH = 64
 """Texts that are contrasted with one another."""
 
 Space = Literal["head", "vector"]
-"""Where a loss is computed: after the run's own train-only head, or on the sentence vectors, which are what is kept."""
+"""The place of a loss: after the run's own train-only head, or on the sentence vectors, which are what is kept."""
 
 Array = npt.NDArray[np.float64]
 AnyObjective = TypeVar("AnyObjective", bound=Objective)

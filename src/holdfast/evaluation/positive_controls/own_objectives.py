@@ -1,4 +1,4 @@
-"""What each method optimises, measured on held-out texts with an encoder that is not trained any more.
+"""The objective of each method, measured on held-out texts with an encoder that is not trained any more.
 
 Each function takes a :class:`FrozenRun`, held-out texts and a seed, and returns named values per text, lower is better;
 the first is the one that the method's control compares. The views, attacks and negatives are those of the method's own
@@ -197,8 +197,8 @@ def exchanged_words(run: FrozenRun, texts: HeldOut, _: Space, options: Options) 
     objective.queue = KeyQueue(len(texts.measured), objective.encoder.dimension)
     objective.train()
     with torch.no_grad(), evaluating(objective):
-        for _, features in batches(run.model, texts.measured):
-            _, hashes = objective.equal_in_queue(objective.queue, features)
+        for _batch, features in batches(run.model, texts.measured):
+            hashes = objective.equal_in_queue(objective.queue, features)[1]
             objective.queue.push(objective.follower.keys(features), hashes)
     clean, number = F.normalize(objective.queue.vectors(), dim=1), 0
     moved: list[Tensor] = []
@@ -238,7 +238,7 @@ def mistyped_texts(run: FrozenRun, texts: HeldOut, _: Space, options: Options) -
         for batch, features in batches(run.model, texts.measured):
             objective.draws.copy_(torch.tensor([seed, len(found)]))
             anchors, clean = anchor.encode(features), encoder.encode(features)
-            mistyped, _ = objective.changed(anchor, features, anchors)
+            mistyped = objective.changed(anchor, features, anchors)[0]
             vectors = encoder.encode(mistyped)
             own = distances(vectors, clean)
             every = 1 - F.normalize(vectors, dim=1) @ F.normalize(clean, dim=1).T
