@@ -101,12 +101,10 @@ def virtual_perturbation(run: FrozenRun, texts: HeldOut, space: Space, options: 
     """Return V-advCSE's divergence under the r that it finds against this encoder and head (eq. 11-14)."""
     objective = with_head_of(run, VAdvCSE(run.model, **options), space)
 
-    function = "distance" if hasattr(objective, "distance") else "compute_loss"
-
     def values(loss: Arguments) -> Tensor:
         return divergence_between(loss["z"], loss["z_perturbed"], objective.divergence)
 
-    return {"divergence under its r": values_of_texts(run, objective, texts.measured, values, function)}
+    return {"divergence under its r": values_of_texts(run, objective, texts.measured, values, "distance")}
 
 
 def learned_negatives(run: FrozenRun, texts: HeldOut, space: Space, options: Options) -> dict[str, Array]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.evaluation.comparison import RESAMPLES, Means, percentile_interval, resample
+from holdfast.evaluation.comparison import RESAMPLES, Means, difference, resample
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,8 @@ def paired_difference(
 ) -> PairedDifference:
     """Return the difference of two methods that were trained with the same seeds and measured on the same texts.
 
-    A resample draws seeds and, for all seeds together, texts, both with replacement (hierarchical bootstrap). Runs of
-    one seed are drawn together, since they share the order of the data and the random numbers of the measurement.
+    Texts are drawn with replacement, for all runs together; the variance over seeds is that of the differences of runs
+    of one seed, which share the order of the data and the random numbers of the measurement (`comparison.difference`).
 
     Args:
         method: (S, n), a value per seed and text.
@@ -45,9 +44,6 @@ def paired_difference(
     first, second = (np.asarray(values, dtype=np.float64) for values in (method, baseline))
     if first.shape != second.shape or first.ndim != 2:
         raise ValueError(f"values of the same seeds and texts are needed, got {first.shape} and {second.shape}")
-    apart = first - second
-    of_seeds = resample(Means(apart), seed=seed, name=name, resamples=resamples).drawn  # (R, S), on the same texts
-    rng = np.random.default_rng([seed, zlib.crc32(name.encode()), len(apart)])
-    chosen = rng.integers(len(apart), size=of_seeds.shape)
-    low, high = percentile_interval(np.take_along_axis(of_seeds, chosen, axis=1).mean(axis=1))
-    return PairedDifference(float(first.mean()), float(second.mean()), float(apart.mean()), low, high)
+    sample = resample(Means(np.concatenate([second, first])), seed=seed, name=name, resamples=resamples)
+    found = difference([sample], len(second), paired_seeds=True)
+    return PairedDifference(found.other, found.baseline, found.difference, found.low, found.high)
