@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from hardening_cells import Cell, Study
 from hardening_variants import VARIANTS
-from holdfast.evaluation.comparison import Means
+from holdfast.evaluation.samples import Means
 from holdfast.files import write_text
 from holdfast.hardening.goal.choice_rule import change
 

@@ -9,17 +9,9 @@ import pytest
 from scipy.stats import norm, spearmanr
 
 from holdfast.errors import UserError
-from holdfast.evaluation import comparison
-from holdfast.evaluation.comparison import (
-    Correlations,
-    Difference,
-    Means,
-    Sample,
-    SeedBySeed,
-    Shares,
-    difference,
-    resample,
-)
+from holdfast.evaluation import comparison, samples
+from holdfast.evaluation.comparison import Difference, difference, resample
+from holdfast.evaluation.samples import Correlations, Means, Sample, SeedBySeed, Shares
 
 
 def compared(*samples: Sample, baselines: int = 1, seed: int = 1, resamples: int = 1000) -> Difference:
@@ -50,7 +42,7 @@ def test_correlations_are_scipys_ties_and_all() -> None:
 
 def test_resampled_correlations_are_those_of_the_drawn_items(monkeypatch: pytest.MonkeyPatch) -> None:
     gold, values = graded(60, 1.0, 3.0)
-    monkeypatch.setattr(comparison, "_NUMBERS_AT_ONCE", 60 * 7)  # blocks of 7, the last one smaller
+    monkeypatch.setattr(samples, "_NUMBERS_AT_ONCE", 60 * 7)  # blocks of 7, the last one smaller
     found = Correlations(gold, values).resampled(np.random.default_rng(5), 17)
     rng = np.random.default_rng(5)
     rows = np.concatenate([rng.integers(60, size=(count, 60)) for count in (7, 7, 3)])
@@ -72,7 +64,7 @@ def test_resampled_shares_vary_and_go_together_as_those_of_drawn_items_do() -> N
 
 def test_resampled_means_are_those_of_the_drawn_items(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(0).normal(size=(2, 60))
-    monkeypatch.setattr(comparison, "_NUMBERS_AT_ONCE", 60 * 7)  # blocks of 7, the last one smaller
+    monkeypatch.setattr(samples, "_NUMBERS_AT_ONCE", 60 * 7)  # blocks of 7, the last one smaller
     found = Means(values).resampled(np.random.default_rng(5), 17)
     rng = np.random.default_rng(5)
     rows = np.concatenate([rng.integers(60, size=(count, 60)) for count in (7, 7, 3)])

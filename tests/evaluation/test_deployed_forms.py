@@ -19,10 +19,11 @@ from holdfast.data.registry import load_pairs
 from holdfast.edits.noise import Noise
 from holdfast.encoding import encode_sentences
 from holdfast.evaluation import vectors as shared_vectors
-from holdfast.evaluation.comparison import Shares, contrast, difference, resample
+from holdfast.evaluation.comparison import contrast, difference, resample
 from holdfast.evaluation.evaluation_run import evaluate_tasks
 from holdfast.evaluation.form_losses import losses_of
 from holdfast.evaluation.retrieval import evaluate_retrieval
+from holdfast.evaluation.samples import Shares
 from holdfast.evaluation.sts import average
 from holdfast.forms import parse_forms
 from holdfast.results import read_result

@@ -18,12 +18,12 @@ from holdfast.data.beir import read_collection
 from holdfast.encoding import encode_sentences
 from holdfast.errors import Notice, UserError
 from holdfast.evaluation import dense_search, retrieval
-from holdfast.evaluation.comparison import Means, Shares
 from holdfast.evaluation.dense_search import NearestDocuments, best_positions
 from holdfast.evaluation.evaluation_run import evaluate_tasks, task_names
 from holdfast.evaluation.retrieval import RetrievalOptions, evaluate_retrieval, load_retrieval
 from holdfast.evaluation.retrieval_differences import retrieval_sample
 from holdfast.evaluation.retrieval_systems import ENCODER, RetrievalSystem
+from holdfast.evaluation.samples import Means, Shares
 from holdfast.model_lookup import PYPI_MODEL
 from holdfast.models import load_sentence_transformer
 from holdfast.user_functions import VectorFunction

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from holdfast.evaluation.comparison import Means, difference, resample
+from holdfast.evaluation.comparison import difference, resample
+from holdfast.evaluation.samples import Means
 from holdfast.evaluation.seed_variance import StandardError, standard_error
 
 

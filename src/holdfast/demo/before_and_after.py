@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.evaluation.comparison import Means, difference, resample
+from holdfast.evaluation.comparison import difference, resample
+from holdfast.evaluation.samples import Means
 
 LOWER_IS_BETTER = ("success_rate", "neighbour_changed", "different_texts")
 OF_HUNDRED = ("found", "found@1", "spearman")

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import UserError
-from holdfast.evaluation.comparison import Correlations, Means, Resampled, Sample, Shares, contrast, resample
+from holdfast.evaluation.comparison import Resampled, contrast, resample
+from holdfast.evaluation.samples import Correlations, Means, Sample, Shares
 from holdfast.forms import FLOAT32, form_of
 
 ROBUSTNESS = "robustness"

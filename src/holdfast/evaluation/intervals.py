@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binomtest
 
-from holdfast.evaluation.comparison import RESAMPLES, Correlations, Means, Sample, percentile_interval
+from holdfast.evaluation.comparison import RESAMPLES, percentile_interval
+from holdfast.evaluation.samples import Correlations, Means, Sample
 
 Interval = tuple[float, float]
 

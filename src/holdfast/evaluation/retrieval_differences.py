@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.data.beir import CLEAN
-from holdfast.evaluation.comparison import Means, Sample, Shares, difference, resample
+from holdfast.evaluation.comparison import difference, resample
 from holdfast.evaluation.form_losses import losses_of
 from holdfast.evaluation.retrieval_systems import ENCODER
+from holdfast.evaluation.samples import Means, Sample, Shares
 
 SEED = 42
 """Seed of the bootstrap of differences between two rows."""

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.evaluation.comparison import RESAMPLES, Resampled, SeedBySeed, interval_shown, resample
+from holdfast.evaluation.comparison import RESAMPLES, Resampled, interval_shown, resample
 from holdfast.evaluation.multiple_comparisons import holm
 from holdfast.evaluation.pairing.attacked import attacked_by_all
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, Side
 from holdfast.evaluation.pairing.rows import difference_row, draw
+from holdfast.evaluation.samples import SeedBySeed
 from holdfast.experiments.measures import rows_behind
 
 _ITEMS = {"accuracy": "correct", "spearman": "gold"}

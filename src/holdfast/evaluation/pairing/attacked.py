@@ -7,8 +7,8 @@ from itertools import chain
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.evaluation.comparison import Means, Sample, Shares
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, common_values, name_of
+from holdfast.evaluation.samples import Means, Sample, Shares
 from holdfast.forms import form_of
 from holdfast.results import examples_of, shown
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.evaluation.comparison import Means, Sample, Shares
 from holdfast.evaluation.pairing.attacked import other_resources, outcomes_of
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, common_values, name_of
 from holdfast.evaluation.pairing.scores import check_data, sample_of
+from holdfast.evaluation.samples import Means, Sample, Shares
 from holdfast.forms import form_of
 from holdfast.results import shown
 

@@ -7,12 +7,13 @@ from itertools import product
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.evaluation.comparison import RESAMPLES, Resampled, SeedBySeed, difference, resample
+from holdfast.evaluation.comparison import RESAMPLES, Resampled, difference, resample
 from holdfast.evaluation.pairing.attacked import attacked_samples
 from holdfast.evaluation.pairing.audited import audited_samples
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, Side
 from holdfast.evaluation.pairing.scores import scored_samples
 from holdfast.evaluation.pairing.transferred import transferred_samples
+from holdfast.evaluation.samples import SeedBySeed
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.evaluation.transfer import TRANSFER_TASKS
 

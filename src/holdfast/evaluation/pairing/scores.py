@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.evaluation.comparison import Correlations, Sample, SeedBySeed, Shares
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, name_of
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
 from holdfast.evaluation.retrieval_differences import retrieval_sample
 from holdfast.evaluation.retrieval_systems import ENCODER
+from holdfast.evaluation.samples import Correlations, Sample, SeedBySeed, Shares
 from holdfast.forms import form_of
 from holdfast.results import shown
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.evaluation.comparison import Sample, Shares
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, common, common_values, name_of
+from holdfast.evaluation.samples import Sample, Shares
 from holdfast.results import shown
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.evaluation.comparison import RESAMPLES, Means, difference, resample
+from holdfast.evaluation.comparison import RESAMPLES, difference, resample
+from holdfast.evaluation.samples import Means
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.evaluation.comparison import Means, Sample, Shares, difference, resample
+from holdfast.evaluation.comparison import difference, resample
+from holdfast.evaluation.samples import Means, Sample, Shares
 from holdfast.hardening.goal.goal_queries import CLEAN
 from holdfast.hardening.goal.measured_goal import Outcomes
 

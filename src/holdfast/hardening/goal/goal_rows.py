@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.evaluation.comparison import Means, Sample, Shares
 from holdfast.evaluation.intervals import mean_interval, rate_interval
+from holdfast.evaluation.samples import Means, Sample, Shares
 from holdfast.hardening.goal.choice_rule import Change, change
 from holdfast.hardening.goal.goal_queries import CLEAN, TEXTS
 from holdfast.hardening.goal.measured_goal import Outcomes
