@@ -60,7 +60,7 @@ def test_what_lacks_its_data_is_known_before_anything_is_made(
     settings: Settings, made: list[str], no_hub: list[str]
 ) -> None:
     output = io.StringIO()
-    result = reproduce(settings(STS), console=Console(file=output, width=400))
+    result = reproduce(settings(STS), console=Console(file=output, width=2000))
     lines = output.getvalue().splitlines()
     assert lines[0].startswith("cannot be made (NP: STS-B and 1 more): stsb test: ")
     assert "stsb/test.tsv.gz does not exist" in lines[0]

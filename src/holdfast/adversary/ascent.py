@@ -151,10 +151,11 @@ class MixedAscent:
 def gaussian(x: Tensor, std: float, generator: torch.Generator | None = None) -> Tensor:
     """Draw N(0, σ²I) of the shape of x, in fp32 or better: ascent steps can be below the spacing of bf16 numbers.
 
-    None draws from the global generator; another one must be on the device of x.
+    None draws from the global generator of x's device; another one may be on another device, such as the CPU.
     """
     kind = torch.promote_types(x.dtype, torch.float32)
-    return torch.randn(x.shape, device=x.device, dtype=kind, generator=generator) * std
+    device = x.device if generator is None else generator.device
+    return torch.randn(x.shape, device=device, dtype=kind, generator=generator).to(x.device) * std
 
 
 def perturbation_gradient(loss: Callable[[Tensor], Tensor], delta: Tensor) -> tuple[Tensor, Tensor]:

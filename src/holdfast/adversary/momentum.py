@@ -28,18 +28,15 @@ class MomentumEncoder(nn.Module):
 
     Attributes:
         mini_batch_size: rows per pass at most; None: all.
-        updates: with ``warm_up`` the number k of updates so far, a buffer.
+        updates: the number k of updates so far, saved in checkpoints; no buffer, so that no device is waited for.
     """
-
-    updates: Tensor
 
     def __init__(self, model: nn.Module, head: nn.Module, *, momentum: float, warm_up: bool = False) -> None:
         super().__init__()
         if not 0.0 <= momentum <= 1.0:
             raise ValueError(f"momentum must lie in [0, 1], got {momentum}")
         self.momentum, self.warm_up = momentum, warm_up
-        if warm_up:  # a constant momentum needs no count, and the checkpoints of earlier runs have none
-            self.register_buffer("updates", torch.zeros((), dtype=torch.long))
+        self.updates = 0
         self.mini_batch_size: int | None = None
         # Not named "model": sentence-transformers' trainer replaces every attribute of that name by its model.
         self.followed_model = copy.deepcopy(unwrap(model)).requires_grad_(False)
@@ -51,8 +48,7 @@ class MomentumEncoder(nn.Module):
         """Return the momentum of the next update."""
         if not self.warm_up:
             return self.momentum
-        count = int(self.updates)
-        return min(self.momentum, (1 + count) / (10 + count))
+        return min(self.momentum, (1 + self.updates) / (10 + self.updates))
 
     @torch.no_grad()
     def update(self, model: nn.Module, head: nn.Module) -> None:
@@ -63,8 +59,15 @@ class MomentumEncoder(nn.Module):
                 own.lerp_(leader.detach(), 1.0 - momentum)
             for buffer, source in zip(mine.buffers(), theirs.buffers(), strict=True):
                 buffer.copy_(source)
-        if self.warm_up:
-            self.updates += 1
+        self.updates += 1
+
+    def get_extra_state(self) -> Tensor:
+        """Return the number of updates, for checkpoints."""
+        return torch.tensor(self.updates)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Restore the number of updates."""
+        self.updates = int(state)
 
     @torch.no_grad()
     def keys(self, features: Features) -> Tensor:

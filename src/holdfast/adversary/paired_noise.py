@@ -21,18 +21,28 @@ class PairedNoise(nn.Module):
     it have the same dropout masks. The place in the sequence is saved in checkpoints.
 
     Attributes:
-        place: (2,), the seed of the global generator when the module was made, and the number of draws; a buffer.
+        place: (2,), the seed of the global generator when the module was made, and the number of draws. It stays on the
+            CPU, so that no device is waited for, and is no buffer therefore.
     """
-
-    place: Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("place", torch.tensor([torch.initial_seed() % 2**62, 0]))
+        self.place = torch.tensor([torch.initial_seed() % 2**62, 0])
 
-    def generator(self, device: torch.device, *, move: bool = True) -> torch.Generator:
-        """Return a new generator of the next seed; without ``move`` the place in the sequence stays."""
-        return torch.Generator(device=device).manual_seed(self._seed(move))
+    def get_extra_state(self) -> Tensor:
+        """Return the place in the sequence, for checkpoints."""
+        return self.place.clone()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Restore the place in the sequence."""
+        self.place = state.cpu()
+
+    def generator(self, *, move: bool = True) -> torch.Generator:
+        """Return a new generator of the next seed, on the CPU; without ``move`` the place in the sequence stays.
+
+        What it draws is the same for a model on any device.
+        """
+        return torch.Generator().manual_seed(self._seed(move))
 
     @contextlib.contextmanager
     def in_place(self, device: torch.device, *, move: bool = True) -> Iterator[None]:
@@ -46,5 +56,5 @@ class PairedNoise(nn.Module):
         rank = dist.get_rank() if joined() else 0
         seed = np.random.SeedSequence([*self.place.tolist(), rank]).generate_state(1, np.uint64)
         if move:
-            self.place[1] += 1
+            self.place = self.place + torch.tensor([0, 1])  # a new tensor: the old one may be kept, to be restored
         return int(seed[0]) % 2**63

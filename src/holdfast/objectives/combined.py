@@ -223,7 +223,7 @@ class Combined(ContrastiveObjective):
     def initial_perturbation(self, h: Tensor, mask: Tensor) -> Tensor:
         """Draw r⁰ of the virtual adversary, for sentence vectors h (B, 1, d), from a generator of its own."""
         assert self.noise is not None
-        return self.virtual.noise(h, mask, self.noise.generator(h.device, move=self.is_training_pass))
+        return self.virtual.noise(h, mask, self.noise.generator(move=self.is_training_pass))
 
     def _negative_masks(self, sentences: Features) -> tuple[NegativeMasks, Tensor | None]:
         """Return the masks of the negatives and, with a queue, the hashes of the texts to push into it."""

@@ -60,7 +60,9 @@ class RegulariserWeight(nn.Module):
         """Take in ‖∇F‖ and ‖∇L‖ of a step, scalars, F without λ; steps in which one of them is zero do not count."""
         if self.fixed is not None:
             return
-        ratio = mean_over_processes(regulariser.log() - loss.log()).to(self.running)
+        # Over all processes the norms are those of the vectors of the whole batch.
+        squares = mean_over_processes(torch.stack([regulariser, loss]).square())
+        ratio = ((squares[0].log() - squares[1].log()) / 2).to(self.running)
         rho, steps = self.running
         moved = torch.where(steps > 0, _SMOOTHING * rho + (1.0 - _SMOOTHING) * ratio, ratio)
         self.running.copy_(torch.where(ratio.isfinite(), torch.stack([moved, steps + 1]), self.running))

@@ -224,7 +224,7 @@ class VAdvCSE(ContrastiveObjective):
     def initial_noise(self, x: Tensor, mask: Tensor) -> Tensor:
         """Draw r⁰ ~ N(0, σ²I), (B, L, d), in fp32, from the objective's own generator."""
         assert self.noise is not None
-        return self.adversary.noise(x, mask, self.noise.generator(x.device, move=self.is_training_pass))
+        return self.adversary.noise(x, mask, self.noise.generator(move=self.is_training_pass))
 
     def _mask(self, sentences: Features, x: Tensor) -> Tensor:
         if self.space == "sentence":
