@@ -330,10 +330,11 @@ class TestRegulariserWeight:
         assert (weight.value, list(weight.state_dict())) == (0.3, [])
 
     def test_all_processes_have_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(regulariser_weight, "mean_over_processes", lambda mine: (mine + math.log(8.0)) / 2)
+        others = torch.tensor([8.0, 3.0]).square()  # the squared norms of another process
+        monkeypatch.setattr(regulariser_weight, "mean_over_processes", lambda mine: (mine + others) / 2)
         weight = RegulariserWeight(None, 0.5)
         weight.measure(torch.tensor(2.0), torch.tensor(1.0))
-        assert weight.value.item() == pytest.approx(1 / 4.0)
+        assert weight.value.item() == pytest.approx(math.sqrt((1 + 9) / (4 + 64))), "as of one batch of both"
 
 
 def test_permuting_the_batch_changes_nothing(
