@@ -62,6 +62,7 @@ def test_loads_without_holdfast_and_gives_the_same_vectors(
     modules = json.loads((output / "modules.json").read_text())
     assert all(module["type"].startswith("sentence_transformers.") for module in modules)
     assert result["model_sha256"] == model_identity(output)["model_sha256"]
+    assert "1,131 of the 1,500 pairs of STS-B dev" in (output / "README.md").read_text(encoding="utf-8")
     left = {path.name for path in output.iterdir()}
     assert not {name for name in left if name.startswith(("checkpoint", "best", ".", "eval"))}
 
@@ -73,6 +74,7 @@ def test_the_card_tells_method_corpus_protocol_and_how_to_load(tiny: Path, corpu
     for words in ("SimCSE", "eq. 4", str(corpus), "60 sentences", 'SentenceTransformer("path/to', "last step was kept"):
         assert words in card, words
     assert "Not measured" in card
+    assert "1,131 of the 1,500 pairs" not in card, "nothing was chosen on STS-B dev"
 
 
 def test_a_failure_before_the_first_checkpoint_leaves_nothing(
