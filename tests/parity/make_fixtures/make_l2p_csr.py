@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import recipe
 import torch
-from release import checkout, drawing, recording, save
-from transformers import BertConfig
+from release import bert_for_cl, checkout, drawing, recording, save
 
 SOURCE = {
     "repository": "RUCAIBox/L2P-CSR",
@@ -23,10 +21,7 @@ SOURCE = {
 
 
 def model(release: Any) -> Any:
-    arguments = SimpleNamespace(pooler_type="cls", temp=0.05, do_mlm=False, mlp_only_train=True)
-    made = release.BertForCL(BertConfig(num_hidden_layers=3, **recipe.CONFIG), model_args=arguments).double().train()
-    recipe.fill(made.bert)
-    recipe.fill(made.mlp, "head.")
+    made = bert_for_cl(release, layers=3)
     made.bert.embeddings.dropout = recipe.FixedDropout(recipe.interleaved(*recipe.dropout_masks()))
     return made
 

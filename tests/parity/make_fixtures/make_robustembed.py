@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import recipe
 import torch
-from release import checkout, recording, save
+from release import bert_for_cl, checkout, recording, save
 from torch.nn import functional as F
-from transformers import BertConfig
 
 SOURCE = {
     "repository": "jasl1/RobustEmbed",
@@ -24,10 +22,7 @@ SOURCE = {
 
 
 def model(release: Any) -> Any:
-    arguments = SimpleNamespace(pooler_type="cls", temp=0.05, do_mlm=False, mlp_only_train=True)
-    made = release.BertForCL(BertConfig(num_hidden_layers=2, **recipe.CONFIG), model_args=arguments).double().train()
-    recipe.fill(made.bert)
-    recipe.fill(made.mlp, "head.")
+    made = bert_for_cl(release)
     first, second, third = recipe.dropout_masks(3)
     rows = recipe.interleaved(first, second)
     made.bert.embeddings.dropout = recipe.FixedDropout(rows, torch.cat([second, third]), rows, third)

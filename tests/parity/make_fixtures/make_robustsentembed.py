@@ -8,8 +8,7 @@ from typing import Any
 import recipe
 import torch
 import transformers
-from release import checkout, recording, save
-from transformers import BertConfig
+from release import bert_for_cl, checkout, recording, save
 from transformers.models.bert import modeling_bert
 from transformers.models.roberta import modeling_roberta
 
@@ -33,12 +32,7 @@ SOURCE = {
 
 def model(release: Any, *, batchnorm: bool) -> Any:
     release.batchnorm = batchnorm
-    arguments = SimpleNamespace(
-        pooler_type="cls", temp=0.05, do_mlm=False, mlp_only_train=True, generator_name=None, before_mlp=False
-    )
-    made = release.BertForCL(BertConfig(num_hidden_layers=2, **recipe.CONFIG), model_args=arguments).double().train()
-    recipe.fill(made.bert)
-    recipe.fill(made.mlp, "head.")
+    made = bert_for_cl(release, generator_name=None, before_mlp=False)
     first, second, third = recipe.dropout_masks(3)
     rows = recipe.interleaved(first, second)
     made.bert.embeddings.dropout = recipe.FixedDropout(rows, torch.cat([second, third]), rows)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import recipe
 import torch
-from release import checkout, save
-from transformers import BertConfig
+from release import bert_for_cl, checkout, save
 
 SOURCE = {
     "repository": "princeton-nlp/SimCSE",
@@ -16,15 +14,6 @@ SOURCE = {
     "code": ["simcse/models.py:97-230 cl_forward"],
     "patched": [],
 }
-
-
-def model(release: Any, pooler: str) -> Any:
-    arguments = SimpleNamespace(pooler_type=pooler, temp=0.05, do_mlm=False, mlp_only_train=True)
-    made = release.BertForCL(BertConfig(num_hidden_layers=2, **recipe.CONFIG), model_args=arguments).double().train()
-    recipe.fill(made.bert)
-    if pooler == "cls":
-        recipe.fill(made.mlp, "head.")
-    return made
 
 
 def measured(made: Any, first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
@@ -42,12 +31,12 @@ def main() -> None:
 
     sentences, positives = recipe.batch(), recipe.batch(recipe.POSITIVES)
     repeated = recipe.batch([*recipe.SENTENCES[:4], *recipe.SENTENCES[:2]])
-    first = model(release, "cls")
+    first = bert_for_cl(release)
     cases = {
         "two views of a sentence": measured(first, sentences, sentences),
         "pairs": measured(first, sentences, positives),
         "repeated sentences": measured(first, repeated, repeated),
-        "mean pooling, no head": measured(model(release, "avg"), sentences, sentences),
+        "mean pooling, no head": measured(bert_for_cl(release, pooler="avg"), sentences, sentences),
     }
     first.eval()
     vectors = first(**sentences, sent_emb=True).pooler_output

@@ -7,9 +7,8 @@ from typing import Any
 
 import recipe
 import torch
-from release import checkout, drawing, recording, save
+from release import bert_for_cl, checkout, drawing, recording, save
 from torch.nn import functional as F
-from transformers import BertConfig
 
 SOURCE = {
     "repository": "ko120/Adversarial-SimCSE",
@@ -25,20 +24,7 @@ RADIUS, STEP = 1.0, 1e-3
 
 
 def model(release: Any) -> Any:
-    arguments = SimpleNamespace(
-        pooler_type="cls",
-        temp=0.05,
-        do_mlm=False,
-        mlp_only_train=True,
-        adv_weight=1.0,
-        radius=RADIUS,
-        reduction="batchmean",
-        step_size=STEP,
-    )
-    made = release.BertForCL(BertConfig(num_hidden_layers=2, **recipe.CONFIG), model_args=arguments).double().train()
-    recipe.fill(made.bert)
-    recipe.fill(made.mlp, "head.")
-    return made
+    return bert_for_cl(release, adv_weight=1.0, radius=RADIUS, reduction="batchmean", step_size=STEP)
 
 
 def measured(made: Any, step: float) -> dict[str, Any]:

@@ -9,8 +9,10 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import recipe
 import torch
 
 HERE = Path(__file__).resolve().parent
@@ -46,6 +48,25 @@ def stand_in(*names: str, **contents: Any) -> None:
         module.__path__ = []
         vars(module).update(contents)
         sys.modules[name] = module
+
+
+def bert_for_cl(release: Any, *, layers: int = 2, pooler: str = "cls", **arguments: Any) -> Any:
+    """Return a release's ``BertForCL``, SimCSE's class and its successors', in training mode with the recipe's weights.
+
+    Args:
+        release: the module that defines it.
+        layers: of the backbone.
+        pooler: SimCSE's ``pooler_type``; only with "cls" is the head filled.
+        arguments: further fields of the release's ``model_args``.
+    """
+    from transformers import BertConfig  # ConSERT's scripts bring one of their own
+
+    given = SimpleNamespace(pooler_type=pooler, temp=0.05, do_mlm=False, mlp_only_train=True, **arguments)
+    made = release.BertForCL(BertConfig(num_hidden_layers=layers, **recipe.CONFIG), model_args=given).double().train()
+    recipe.fill(made.bert)
+    if pooler == "cls":
+        recipe.fill(made.mlp, "head.")
+    return made
 
 
 def drawing(torch_name: str, numbers: Callable[..., torch.Tensor]) -> None:
