@@ -1,4 +1,7 @@
-"""Options of methods that fit a model of two layers and eight sentences, for tests of all methods."""
+"""Options of methods that fit a model of two layers and eight sentences, for tests of all methods.
+
+Scripts that tests start by `warm` find this module too.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,10 @@ ADCL: dict[str, Any] = {
     "max_share": 0.5,
     "source": "masked-lm",
     "min_similarity": -1.0,
-    "masked_lm": "LM",
 }
-"""For `adcl`; "LM" stands for the folder of a masked language model."""
+"""For `adcl`, of a masked language model."""
+ADCL_WITH_LM: dict[str, Any] = {**ADCL, "masked_lm": "LM"}
+"""For `adcl`, of a sentence encoder; "LM" stands for the folder of a masked language model."""
 COMBINED: dict[str, Any] = {
     "keys": "momentum",
     "negatives": "batch+queue+adversaries",

@@ -95,7 +95,7 @@ def test_what_only_looks_like_a_path_is_no_reason_to_refuse(model: Path, monkeyp
         model / "tokenizer_config.json",
         name_or_path=str(model.parent / "outside"),
         special_tokens_map_file=str(model.parent / "outside" / "tokenizer.json"),
-        tokenizer_file="/root/.cache/huggingface/tokenizer.json",
+        tokenizer_file="/home/anyone/.cache/huggingface/tokenizer.json",
         extra_special_tokens=["/", "..", "../outside"],
         model_input_names=["outside", "input_ids", "attention_mask"],
     )

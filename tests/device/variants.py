@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from small_options import ADCL_WITH_LM, COMBINED
+
 SENTENCE, BOTH = ("sentence",), ("sentence", "positive")
 
 
@@ -31,8 +33,6 @@ class Variant:
     batch_size: int = 8
 
 
-_ADCL = {"queue_size": 20, "projection_size": 8, "max_share": 0.5, "min_similarity": -1.0, "masked_lm": "LM"}
-
 VARIANTS = {
     "simcse": Variant("simcse"),
     "simcse-bf16": Variant("simcse", bf16=True, tolerance=5e-2),
@@ -47,23 +47,12 @@ VARIANTS = {
     "robustembed": Variant("robustembed"),
     "robustembed-l1": Variant("robustembed", {"norm": "1", "trajectory": "separate"}),
     "robustembed-released": Variant("robustembed", {"as_released": True}),
-    "adcl": Variant("adcl", _ADCL),
-    "adcl-released": Variant("adcl", {**_ADCL, "roles": "swapped", "as_released": True}),
+    "adcl": Variant("adcl", ADCL_WITH_LM),
+    "adcl-released": Variant("adcl", {**ADCL_WITH_LM, "roles": "swapped", "as_released": True}),
     "adcse": Variant("adcse"),
     "adcse-tied": Variant("adcse", {"untied": False, "in_batch_negatives": False}),
     "l2p-csr": Variant("l2p-csr", {"layers": 2, "threshold": 0.4}),
     "l2p-csr-noise": Variant("l2p-csr", {"layers": 2, "noise": "embedding"}),
-    "combined": Variant(
-        "combined",
-        {
-            "keys": "momentum",
-            "negatives": "batch+queue+adversaries",
-            "queue_size": 20,
-            "adversarial_positive": True,
-            "weakening": True,
-            "weakening_layers": 2,
-            "regularisation": 0.5,
-        },
-    ),
+    "combined": Variant("combined", COMBINED),
     "anchored": Variant("anchored", {"adversarial": 0.5, "tries": 2}),
 }

@@ -11,7 +11,6 @@ import torch
 from gradient_checks import gradients
 from sentence_transformers import util
 from sentence_transformers.sentence_transformer.losses import MatryoshkaLoss, MultipleNegativesRankingLoss
-from small_options import ADCL, COMBINED
 from torch.nn import functional as F
 
 from holdfast.adversary.paired_noise import PairedNoise
@@ -21,6 +20,7 @@ from holdfast.objectives import METHODS, Anchored, SimCSE
 from holdfast.objectives.anchored import distances, relations_divergence
 from holdfast.objectives.dimensions import fitted_dimensions, parse_dimensions, shortened
 from holdfast.objectives.regulariser_weight import RegulariserWeight
+from small_options import ADCL_WITH_LM, COMBINED
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "simcse": ("simcse", {"head": "none"}),
@@ -31,7 +31,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "v-advcse": ("v-advcse", {}),
     "v-advcse, token": ("v-advcse", {"space": "token", "norm": "inf"}),
     "robustembed": ("robustembed", {}),
-    "adcl": ("adcl", ADCL),
+    "adcl": ("adcl", ADCL_WITH_LM),
     "adcse": ("adcse", {}),
     "adcse, tied": ("adcse", {"untied": False}),
     "l2p-csr": ("l2p-csr", {"layers": 2, "threshold": 0.4}),

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 from gradient_checks import assert_same_gradients, gradients
-from small_options import ADCL, COMBINED
 
 from holdfast import recomputation
 from holdfast.backbone import Backbone
 from holdfast.encoder import Encoder
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import METHODS, Objective, SimCSE
+from small_options import ADCL_WITH_LM, COMBINED
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "simcse": ("simcse", {"head": "bn"}),
@@ -27,8 +27,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "v-advcse, token": ("v-advcse", {"space": "token", "norm": "inf"}),
     "robustembed": ("robustembed", {}),
     "robustembed, as released": ("robustembed", {"as_released": True}),
-    "adcl": ("adcl", ADCL),
-    "adcl, swapped": ("adcl", {**ADCL, "roles": "swapped"}),
+    "adcl": ("adcl", ADCL_WITH_LM),
+    "adcl, swapped": ("adcl", {**ADCL_WITH_LM, "roles": "swapped"}),
     "adcse": ("adcse", {}),
     "adcse, tied": ("adcse", {"untied": False}),
     "l2p-csr": ("l2p-csr", {"layers": 2, "threshold": 0.4}),

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 from gradient_checks import gradients
-from small_options import ADCL, COMBINED
 from torch import nn
 
 from holdfast.models import load_sentence_transformer
@@ -23,6 +22,7 @@ from holdfast.objectives.own_idea import (
     left_unchanged,
     relative_difference,
 )
+from small_options import ADCL_WITH_LM, COMBINED
 
 WITH_AN_IDEA: dict[str, tuple[str, dict[str, Any]]] = {
     "consert": ("consert", {"encoder_dropout": True}),
@@ -32,8 +32,8 @@ WITH_AN_IDEA: dict[str, tuple[str, dict[str, Any]]] = {
     "v-advcse, token": ("v-advcse", {"space": "token"}),
     "robustembed": ("robustembed", {"gamma": 0.5}),
     "uscal": ("robustembed", METHODS["robustembed"].PRESETS["uscal"]),
-    "adcl": ("adcl", ADCL),
-    "adcl, swapped": ("adcl", {**ADCL, "roles": "swapped"}),
+    "adcl": ("adcl", ADCL_WITH_LM),
+    "adcl, swapped": ("adcl", {**ADCL_WITH_LM, "roles": "swapped"}),
     "adcse": ("adcse", {}),
     "l2p-csr": ("l2p-csr", {"layers": 2, "threshold": 0.4}),
     "l2p-csr, noise": ("l2p-csr", {"layers": 2, "noise": "embedding"}),
@@ -50,9 +50,9 @@ WITHOUT: dict[str, tuple[str, dict[str, Any]]] = {
     "ct, equal encoders": ("ct", {"negatives": 5}),
     "v-advcse, λ = 0": ("v-advcse", {"regularisation": 0.0}),
     "robustembed, x⁺ alone": ("robustembed", {"positives": "clean", "gamma": 0.0}),
-    "adcl, no word replaced": ("adcl", {**ADCL, "max_share": 0.01}),
-    "adcl, swapped, no word replaced": ("adcl", {**ADCL, "roles": "swapped", "max_share": 0.01}),
-    "adcl, dropout": ("adcl", {**ADCL, "positives": "dropout"}),
+    "adcl, no word replaced": ("adcl", {**ADCL_WITH_LM, "max_share": 0.01}),
+    "adcl, swapped, no word replaced": ("adcl", {**ADCL_WITH_LM, "roles": "swapped", "max_share": 0.01}),
+    "adcl, dropout": ("adcl", {**ADCL_WITH_LM, "positives": "dropout"}),
     "adcse, no negatives": ("adcse", {"negatives": 0}),
     "l2p-csr, φ = 0": ("l2p-csr", {"layers": 2, "threshold": 0.0}),
     "l2p-csr, no masks": ("l2p-csr", {"layers": 2, "token_mask": False, "feature_mask": False}),

@@ -8,20 +8,13 @@ import torch
 
 from holdfast.adversary.weakening import Weakening
 from holdfast.objectives import L2PCSR, METHODS, Anchored, Combined, ConSERT, Objective, RobustEmbed, VAdvCSE
+from small_options import ADCL, COMBINED
 
 # Defaults that do not fit two layers and eight sentences; and a queue that is filled and wraps round.
 OPTIONS: dict[str, dict[str, Any]] = {
     "anchored": {"adversarial": 0.5},
-    "adcl": {"queue_size": 20, "projection_size": 8, "max_share": 0.5, "source": "masked-lm", "min_similarity": -1.0},
-    "combined": {
-        "keys": "momentum",
-        "negatives": "batch+queue+adversaries",
-        "queue_size": 20,
-        "adversarial_positive": True,
-        "weakening": True,
-        "weakening_layers": 2,
-        "regularisation": 0.5,
-    },
+    "adcl": ADCL,
+    "combined": COMBINED,
     "ct": {"negatives": 5},
     "l2p-csr": {"layers": 2, "threshold": 0.4},
 }
