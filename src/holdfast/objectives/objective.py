@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -16,6 +15,7 @@ from holdfast.adapters import has_adapters, is_adapter_weight
 from holdfast.adversary.equal_texts import Duplicates, share_a_text, text_hashes
 from holdfast.adversary.key_queue import KeyQueue
 from holdfast.adversary.momentum import MomentumEncoder
+from holdfast.adversary.training_attack_options import TrainingAttackOptions
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys, mean_over_processes
 from holdfast.encoder import Encoder
@@ -23,7 +23,7 @@ from holdfast.objectives.dimensions import Cut, Terms, fitted_dimensions, joined
 from holdfast.objectives.option_checks import check_words
 
 
-class Objective(nn.Module, ABC):
+class Objective(TrainingAttackOptions, nn.Module, ABC):
     """A sentence-transformers loss over an :class:`~holdfast.encoder.Encoder`.
 
     Subclasses implement :meth:`forward`, which returns named terms: the trainer sums them and logs each by name.
@@ -177,23 +177,6 @@ class Objective(nn.Module, ABC):
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Return the named terms of the loss for one batch. ``labels`` (B, d) are a teacher's vectors, for
         methods that accept `use_labels`; others ignore labels."""
-
-    @classmethod
-    def completed_options(cls, options: Mapping[str, Any], data: Path | None) -> dict[str, Any]:  # noqa: ARG003
-        """Return the options with what they leave to the data folder written out, for the record of a run.
-
-        Raises:
-            UserError: something that the options name is not there.
-        """
-        return dict(options)
-
-    @classmethod
-    def candidates_option(cls, options: Mapping[str, Any]) -> str | None:  # noqa: ARG003
-        """Return the option that would name the synonyms of a training's own attack; None: it needs none, or has some.
-
-        Tables of experiments give it the synonyms of their attacks.
-        """
-        return None
 
     def check_columns(self, columns: int) -> None:
         """Check the number of data columns: sentences, or sentences and their positives.

@@ -123,33 +123,34 @@ def _ball(log: Sequence[Record], options: Mapping[str, Any]) -> Flag | None:
         return Flag("bad", "δ", f"{message}: leaves the ball, {largest:.4g}")
     if middle < 0.01 * radius:
         return Flag("look", "δ", f"{message}: it hardly leaves the centre")
-    shares = [y for _, y in curve(log, "projected")]
-    if shares:  # of a ball that no step leaves, neither the norm nor the radius has an effect
-        share = statistics.median(shares)
+    if (share := _median(log, "projected")) is not None:  # without any, neither norm nor radius has an effect
         message += f"; projections move {100 * share:.2g} % of coordinates" if share else "; no step leaves the ball"
     return Flag("good", "δ", message + (", at its edge" if middle > 0.99 * radius else ""))
 
 
+def _median(log: Sequence[Record], name: str) -> float | None:
+    """Return the median of a logged quantity; None if it was not logged."""
+    values = [y for _, y in curve(log, name)]
+    return statistics.median(values) if values else None
+
+
 def _share(log: Sequence[Record], name: str, what: str) -> Flag | None:
-    shares = [y for _, y in curve(log, name)]
-    if not shares:
+    if (middle := _median(log, name)) is None:
         return None
-    middle = statistics.median(shares)
     message = f"{100 * middle:.2g} % of the gradient (median)"
-    if middle < _HARDLY:
-        return Flag("look", what, f"{message}: it hardly trains the encoder")
-    return Flag("good", what, message)
+    return _at_least(_HARDLY, middle, what, message, "it hardly trains the encoder")
 
 
 def _views(log: Sequence[Record]) -> Flag | None:
-    found = [y for _, y in curve(log, "views_found")]
-    if not found:
+    if (middle := _median(log, "views_found")) is None:
         return None
-    middle = statistics.median(found)
     message = f"{100 * middle:.0f} % of the perturbed views are nearest to their own sentence (median)"
-    if middle < _MOSTLY:
-        return Flag("look", "positives", f"{message}: the perturbation takes the sentence away")
-    return Flag("good", "positives", message)
+    return _at_least(_MOSTLY, middle, "positives", message, "the perturbation takes the sentence away")
+
+
+def _at_least(bound: float, value: float, what: str, message: str, otherwise: str) -> Flag:
+    """Return a flag that tells to look, and why, if a value is below its bound."""
+    return Flag("look", what, f"{message}: {otherwise}") if value < bound else Flag("good", what, message)
 
 
 def _duplicates(log: Sequence[Record], options: Mapping[str, Any]) -> Flag | None:
@@ -173,11 +174,7 @@ def _selected(selected: Any) -> Flag | None:
 
 
 def _negatives(log: Sequence[Record]) -> Flag | None:
-    angles = [y for _, y in curve(log, "negatives_turned")]
-    if not angles:
+    if (middle := _median(log, "negatives_turned")) is None:
         return None
-    middle = statistics.median(angles)
     message = f"turned by {middle:.2g} degrees a step (median)"
-    if middle < _STILL:
-        return Flag("look", "learned negatives", f"{message}: they hardly move; try negatives_step=normalised")
-    return Flag("good", "learned negatives", message)
+    return _at_least(_STILL, middle, "learned negatives", message, "they hardly move; try negatives_step=normalised")

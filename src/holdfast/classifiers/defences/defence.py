@@ -6,12 +6,12 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from holdfast.adversary.training_attack_options import TrainingAttackOptions
 from holdfast.attacks.classifier import Text
 from holdfast.backbone import Backbone
 from holdfast.classifiers.losses import task_loss
@@ -71,7 +71,7 @@ class Moment:
     epoch: float
 
 
-class Defence(ABC):
+class Defence(TrainingAttackOptions, ABC):
     """Base class of defences, which turn a batch into the losses of a training step.
 
     The options of a defence are the keyword-only arguments of its class; an invalid value raises ``ValueError``.
@@ -100,24 +100,7 @@ class Defence(ABC):
         self.diagnostics: dict[str, Tensor] = {}
         self.notices: list[str] = []
 
-    @classmethod
-    def completed_options(cls, options: Mapping[str, Any], data: Path | None) -> dict[str, Any]:  # noqa: ARG003
-        """Return the options with what they leave to the data folder written out, for the record of a run.
-
-        Raises:
-            UserError: something that the options name is not there.
-        """
-        return dict(options)
-
-    @classmethod
-    def candidates_option(cls, options: Mapping[str, Any]) -> str | None:  # noqa: ARG003
-        """Return the option that would name the synonyms of a training's own attack; None: it needs none, or has some.
-
-        Tables of experiments give it the synonyms of their attacks.
-        """
-        return None
-
-    def begin(self, training: Training) -> None:  # noqa: B027  # most defences need nothing
+    def begin(self, training: Training) -> None:  # most defences need nothing
         """Prepare for a training before its first step, or before it is resumed.
 
         Raises:
@@ -137,14 +120,14 @@ class Defence(ABC):
             moment: the progress of the training.
         """
 
-    def follow(self, model: nn.Module, moment: Moment) -> None:  # noqa: B027  # most defences have no state
+    def follow(self, model: nn.Module, moment: Moment) -> None:  # most defences have no state
         """Update the defence after an optimiser step; ``moment`` includes that step."""
 
     def state(self) -> dict[str, Tensor]:
         """Return the state that a checkpoint must hold so that a resumed training continues bit-exactly."""
         return {}
 
-    def load_state(self, state: Mapping[str, Tensor]) -> None:  # noqa: B027  # most defences have no state
+    def load_state(self, state: Mapping[str, Tensor]) -> None:  # most defences have no state
         """Load the :meth:`state` of a checkpoint."""
 
 

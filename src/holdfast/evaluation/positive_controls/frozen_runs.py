@@ -16,9 +16,7 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 from holdfast.backbone import Features
-from holdfast.devices import random_numbers_kept
-from holdfast.encoder import Encoder
-from holdfast.models import evaluating
+from holdfast.encoder import Encoder, attacking
 from holdfast.objectives.heads import Head
 from holdfast.objectives.objective import Objective
 
@@ -72,16 +70,9 @@ def measuring(run: FrozenRun, seed: int) -> Iterator[None]:
 
     Two runs with the same seed meet the same dropout masks, noise and augmentations.
     """
-    flags = [(parameter, parameter.requires_grad) for parameter in run.model.parameters()]
-    with random_numbers_kept(run.model.device), evaluating(run.model):  # the block may set other modes
+    with attacking(run.model):  # the block may set other modes
         torch.manual_seed(seed)
-        try:
-            for parameter, _ in flags:
-                parameter.requires_grad_(False)
-            yield
-        finally:
-            for parameter, flag in flags:
-                parameter.requires_grad_(flag)
+        yield
 
 
 def with_head_of(run: FrozenRun, objective: AnyObjective, space: Space) -> AnyObjective:
