@@ -29,8 +29,10 @@ def named_by_rows(entries: Sequence[Entry]) -> list[Entry]:
             made[cell.key] = replace(cell, inputs=inputs, label=f"{_some(list(rows[cell.key]))}: {cell.label}")
         return made[cell.key]
 
-    return [replace(entry, cells=[each if isinstance(each, str) else named(each) for each in entry.cells])
-            for entry in entries]  # fmt: skip
+    def of_entry(entry: Entry) -> Entry:
+        return replace(entry, cells=[named(each) if isinstance(each, Cell) else each for each in entry.cells])
+
+    return [of_entry(entry) for entry in entries]
 
 
 def _planned(entry: Entry) -> list[Cell]:
