@@ -10,8 +10,10 @@ from holdfast.objectives.consert import ConSERT
 from holdfast.objectives.ct import ContrastiveTension
 from holdfast.objectives.l2p_csr import L2PCSR
 from holdfast.objectives.objective import Objective
+from holdfast.objectives.rankcse import RankCSE
 from holdfast.objectives.robustembed import RobustEmbed
 from holdfast.objectives.simcse import SimCSE
+from holdfast.objectives.simcse_plus import SimCSEPlus
 from holdfast.objectives.v_advcse import VAdvCSE
 
 METHODS: dict[str, type[Objective]] = {
@@ -25,6 +27,8 @@ METHODS: dict[str, type[Objective]] = {
     "l2p-csr": L2PCSR,
     "combined": Combined,
     "anchored": Anchored,
+    "rankcse": RankCSE,
+    "simcse-plus": SimCSEPlus,
 }
 """The methods by their command-line names."""
 
@@ -38,7 +42,9 @@ __all__ = [
     "ConSERT",
     "ContrastiveTension",
     "Objective",
+    "RankCSE",
     "RobustEmbed",
     "SimCSE",
+    "SimCSEPlus",
     "VAdvCSE",
 ]
