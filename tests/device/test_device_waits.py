@@ -23,6 +23,8 @@ WAITS = {
     **dict.fromkeys(("simcse", "consert"), 2),
     "v-advcse": 3,  # its noise is drawn on the CPU, so that it is the same on every device
     "adcse": 4,  # two encoders
+    "rankcse": 4,  # the teacher's pass
+    "simcse-plus": 4,  # the pass without dropout
     "ct": 6,  # two encoders, and negatives that are drawn on the CPU
     "l2p-csr": 6,  # masks are learned in passes of their own
     "robustembed": 8,  # so is the perturbation, five steps of it

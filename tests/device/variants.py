@@ -55,4 +55,6 @@ VARIANTS = {
     "l2p-csr-noise": Variant("l2p-csr", {"layers": 2, "noise": "embedding"}),
     "combined": Variant("combined", COMBINED),
     "anchored": Variant("anchored", {"adversarial": 0.5, "tries": 2}),
+    "rankcse": Variant("rankcse", {"distillation": "listnet"}),
+    "simcse-plus": Variant("simcse-plus"),
 }

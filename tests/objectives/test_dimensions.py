@@ -38,6 +38,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "combined": ("combined", COMBINED),
     "combined, two views": ("combined", {"adversarial_positive": True, "regularisation": 0.5, "head": "bn"}),
     "anchored": ("anchored", {"adversarial": 0.5}),
+    "rankcse": ("rankcse", {}),
+    "simcse-plus": ("simcse-plus", {}),
     "anchored, both": ("anchored", {"adversarial": 0.5, "forms": "both"}),
 }
 

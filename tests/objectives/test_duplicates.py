@@ -22,8 +22,10 @@ from holdfast.objectives import (
     ConSERT,
     ContrastiveTension,
     Objective,
+    RankCSE,
     RobustEmbed,
     SimCSE,
+    SimCSEPlus,
     VAdvCSE,
     contrastive_objective,
 )
@@ -58,6 +60,9 @@ CASES: dict[str, tuple[type[Objective], dict[str, Any]]] = {
     "l2p-csr, noise": (L2PCSR, {"noise": "embedding"}),
     "l2p-csr, no masks": (L2PCSR, {"token_mask": False, "feature_mask": False}),
     "adcl": (ADCL, {"positives": "dropout", "queue_size": 30}),
+    "rankcse": (RankCSE, {"distillation": "listnet"}),
+    "rankcse, listmle": (RankCSE, {"rank_positives": True}),
+    "simcse-plus": (SimCSEPlus, {"dimension_weight": 0.0}),
     "combined": (Combined, {}),
     "combined, weakened": (Combined, {"weakening": True, "adversarial_positive": True}),
     "combined, all": (Combined, ALL),
@@ -136,8 +141,9 @@ class Seen:
             for name, place in (("info_nce", None), ("_clean_negatives", 4), ("without_equal", 1)):
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, self._spy(getattr(module, name), place))
-        if isinstance(objective, ContrastiveTension):
-            monkeypatch.setattr(objective, "compute_loss", self._spy(objective.compute_loss, 4))
+        place = {ContrastiveTension: 4, SimCSEPlus: 3}.get(type(objective))
+        if place is not None:
+            monkeypatch.setattr(objective, "compute_loss", self._spy(objective.compute_loss, place))
 
     def _spy(self, function: Any, place: int | None) -> Any:
         def spied(*given: Any, **named: Any) -> Any:

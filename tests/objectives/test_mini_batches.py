@@ -35,6 +35,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "l2p-csr, noise": ("l2p-csr", {"layers": 2, "noise": "embedding"}),
     "combined": ("combined", COMBINED),
     "anchored": ("anchored", {"adversarial": 0.5, "dropout": True, "tries": 2}),
+    "rankcse": ("rankcse", {"distillation": "listnet"}),
+    "simcse-plus": ("simcse-plus", {}),
     "anchored, both": ("anchored", {"adversarial": 0.5, "forms": "both"}),
 }
 MINI_BATCH = 3

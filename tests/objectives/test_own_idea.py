@@ -39,6 +39,9 @@ WITH_AN_IDEA: dict[str, tuple[str, dict[str, Any]]] = {
     "l2p-csr, noise": ("l2p-csr", {"layers": 2, "noise": "embedding"}),
     "combined": ("combined", COMBINED),
     "anchored": ("anchored", {"adversarial": 0.5}),
+    "rankcse": ("rankcse", {}),
+    "rankcse, listnet": ("rankcse", {"distillation": "listnet"}),
+    "simcse-plus": ("simcse-plus", {}),
     "anchored, both": ("anchored", {"forms": "both", "clean": 1.0, "tries": 2}),
 }
 WITHOUT: dict[str, tuple[str, dict[str, Any]]] = {
@@ -58,6 +61,8 @@ WITHOUT: dict[str, tuple[str, dict[str, Any]]] = {
     "l2p-csr, no masks": ("l2p-csr", {"layers": 2, "token_mask": False, "feature_mask": False}),
     "l2p-csr, no noise": ("l2p-csr", {"layers": 2, "noise": "embedding", "radius": 1e-12}),
     "combined, no part": ("combined", {}),
+    "rankcse, no rankings": ("rankcse", {"consistency": 0.0, "ranking": 0.0}),
+    "simcse-plus, neither": ("simcse-plus", {"negatives_dropout": True, "dimension_weight": 0.0}),
     "combined, momentum keys": ("combined", {"keys": "momentum"}),
 }
 

@@ -32,6 +32,13 @@ def checkout(repository: str) -> Path:
     return folder
 
 
+def without_its_tools(folder: Path, package: str) -> None:
+    """Let the modules of a release's package be imported without its ``__init__``, which imports a search index."""
+    module = types.ModuleType(package)
+    module.__path__ = [str(folder / package)]
+    sys.modules[package] = module
+
+
 class _Anything(types.ModuleType):
     """A module that has every name, each a class without content."""
 
