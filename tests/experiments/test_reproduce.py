@@ -507,3 +507,27 @@ def test_a_training_that_goes_on_from_another(settings: Settings, made: list[str
         "encoder: SimCSE; Both: simcse, seed 1",
         "encoder: Both: anchored from simcse, seed 1",
     ]
+
+
+def test_a_training_that_learns_from_another(settings: Settings, made: list[str]) -> None:
+    """The teacher is the encoder of another row, which is trained once."""
+    steps = "max_steps: 2, batch_size: 4, precision: fp32, selection: last"
+    simcse = f"{{method: simcse, {steps}}}"
+    table = TABLE.partition("published")[0].replace(
+        f"SimCSE: {{encoder: {simcse}}}",
+        f"SimCSE: {{encoder: {simcse}}}\n    Ranked: {{encoder: {{method: rankcse, {steps}, teacher: {simcse}}}}}",
+    )
+    given = settings(table)
+    found = values(reproduce(given))
+    assert found["Ranked", "Acc."] is not None
+    assert [label for label in made if label.startswith("encoder")] == [
+        "encoder: SimCSE; Ranked: simcse, seed 1",
+        "encoder: Ranked: rankcse, seed 1",
+    ]
+    options = [read_result(path)["protocol"]["options"] for path in given.output.rglob("result.json")]
+    teachers = [Path(each["teacher"]) for each in options if each.get("teacher") is not None]
+    assert len(teachers) == 1
+    assert (teachers[0] / "model.safetensors").exists()
+    with pytest.raises(UserError, match="the method simcse has no teacher"):
+        reproduce(settings(table.replace("rankcse", "simcse")))
+

@@ -111,6 +111,8 @@ def _train(work: Work) -> None:
 
     settings = _without(work.cell.settings, "corpus", "selected_on", "option_files")
     settings["options"] = {**paper_options(settings["method"]), **settings["options"], **_paths(work)}
+    if "teacher" in work.inputs:
+        settings["options"]["teacher"] = str(work.inputs["teacher"])
     if "pairs" in work.inputs:
         corpus = str(pairs_of(work.inputs["pairs"]))
         settings |= {"column": COLUMN, "max_chars": MAX_ROW_CHARS}

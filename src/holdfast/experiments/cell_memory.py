@@ -111,6 +111,8 @@ def _plan(cell: Cell, setting: Setting, memory: str) -> dict[str, Any]:
 
     settings = {name: value for name, value in cell.settings.items() if name not in _NOT_OF_TRAIN}
     files = {name: path for name, path in cell.where.items() if name != "corpus"}
+    if "teacher" in cell.inputs:  # not trained yet: it is as large as the model that it starts from
+        files["teacher"] = str(_start_of(cell.inputs["teacher"]))
     settings["options"] = {**paper_options(settings["method"]), **settings["options"], **files}
     with tempfile.TemporaryDirectory() as folder:
         corpus = str(cell.where["corpus"])

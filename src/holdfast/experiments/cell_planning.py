@@ -60,7 +60,7 @@ _PAIRS_DRAWN = 50
 
 _PROMPTS = tuple(each.name for each in dataclasses.fields(RolePromptOptions))
 """No setting of a table: the papers' models have no prompts."""
-_ENCODER_OWN = ("method", "model", "corpus", "from", "back_translated")
+_ENCODER_OWN = ("method", "model", "corpus", "from", "teacher", "back_translated")
 _NOT_BASELINE = ("name", "model", "vectors", "corpus", "output", "data", "seed", *_PROMPTS)
 _NOT_ENCODER = (
     *("method", "model", "corpus", "output", "data", "seed", "report_to", "report_sts", "save_steps"),
@@ -219,6 +219,10 @@ class Planner:
             where[name] = ",".join(map(str, sources))
         where |= self._same_synonyms(kind, options)
         inputs = {"start": start}
+        if "teacher" in spec:
+            if "teacher" not in options:
+                raise UserError(f"encoder: the method {method} has no teacher")
+            inputs["teacher"] = self._other(spec, "teacher", seed)
         if not isinstance(back_translated := spec.get("back_translated", False), bool):
             raise UserError(f"encoder: back_translated must be true or false, not {back_translated!r}")
         if back_translated:
@@ -254,15 +258,19 @@ class Planner:
     def _start_of(self, spec: Mapping[str, Any], seed: int) -> Cell:
         """Plan the start of a training: a model, or another training, to which the scale's settings apply too."""
         if "from" in spec:
-            if not isinstance(spec["from"], Mapping):
-                raise UserError(f"encoder: from must be the settings of another encoder, not {spec['from']!r}")
-            same = {name: spec[name] for name in ("model", "corpus") if name in spec}
-            return self._encoder(merged(self.setting.scale.get("encoder", {}), same, spec["from"]), seed)
+            return self._other(spec, "from", seed)
         model = spec.get("model", self.setting.model)
         if model is None:
             raise UserError("no model to start from: give --model")
         path = self.identity.resolved(str(model))
         return Cell("model", self.identity.model(path), where={"path": str(path)}, label=path.name)
+
+    def _other(self, spec: Mapping[str, Any], name: str, seed: int) -> Cell:
+        """Plan the encoder that a training names, of the same model and corpus unless it says otherwise."""
+        if not isinstance(spec[name], Mapping):
+            raise UserError(f"encoder: {name} must be the settings of another encoder, not {spec[name]!r}")
+        same = {key: spec[key] for key in ("model", "corpus") if key in spec}
+        return self._encoder(merged(self.setting.scale.get("encoder", {}), same, spec[name]), seed)
 
     def _baseline(self, spec: Mapping[str, Any], seed: int) -> Cell:
         """Plan a baseline, as ``holdfast baseline`` makes it."""

@@ -20,8 +20,9 @@ _OTHER_MODELS = {
 """The stages that take another encoder or classifier, and all keys that they accept."""
 
 _NESTED = {
-    "encoder": ("from",),
-    "from": ("from",),
+    "encoder": ("from", "teacher"),
+    "from": ("from", "teacher"),
+    "teacher": ("from", "teacher"),
     "classifier": ("adversarial_texts",),
     "transfer_to": ("encoder", "classifier"),
     "distances_in": ("encoder", "classifier"),

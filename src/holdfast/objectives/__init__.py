@@ -8,6 +8,7 @@ from holdfast.objectives.anchored import Anchored
 from holdfast.objectives.combined import Combined
 from holdfast.objectives.consert import ConSERT
 from holdfast.objectives.ct import ContrastiveTension
+from holdfast.objectives.diffcse import DiffCSE
 from holdfast.objectives.l2p_csr import L2PCSR
 from holdfast.objectives.objective import Objective
 from holdfast.objectives.rankcse import RankCSE
@@ -29,6 +30,7 @@ METHODS: dict[str, type[Objective]] = {
     "anchored": Anchored,
     "rankcse": RankCSE,
     "simcse-plus": SimCSEPlus,
+    "diffcse": DiffCSE,
 }
 """The methods by their command-line names."""
 
@@ -41,6 +43,7 @@ __all__ = [
     "Combined",
     "ConSERT",
     "ContrastiveTension",
+    "DiffCSE",
     "Objective",
     "RankCSE",
     "RobustEmbed",

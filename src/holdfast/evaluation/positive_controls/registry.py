@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import one_of
+from holdfast.evaluation.positive_controls import newer_objectives as newer
 from holdfast.evaluation.positive_controls import own_objectives as own
 from holdfast.evaluation.positive_controls.frozen_runs import Array, FrozenRun, HeldOut, Space, measuring
 
@@ -131,6 +132,19 @@ CONTROLS = (
         baseline=UNTRAINED,
         without=Arm("anchored", _NO_NOISE),
         also=(Arm("simcse"),),
+    ),
+    Control(
+        "rankcse",
+        newer.rankings_of_the_start,
+        without=Arm("rankcse", {"consistency": 0.0, "ranking": 0.0}),
+        spaces=("head", "vector"),
+    ),
+    Control(
+        "simcse-plus",
+        newer.still_negatives_and_dimensions,
+        without=Arm("simcse-plus", {"negatives_dropout": True, "dimension_weight": 0.0}),
+        also=(Arm("simcse-plus", {"dimension_weight": 0.0}), Arm("simcse-plus", {"negatives_dropout": True})),
+        spaces=("head", "vector"),
     ),
 )
 
