@@ -25,6 +25,7 @@ WAITS = {
     "adcse": 4,  # two encoders
     "rankcse": 4,  # the teacher's pass
     "simcse-plus": 4,  # the pass without dropout
+    "diffcse": 12,  # the generator's pass, whose places are counted, and the discriminator's
     "ct": 6,  # two encoders, and negatives that are drawn on the CPU
     "l2p-csr": 6,  # masks are learned in passes of their own
     "robustembed": 8,  # so is the perturbation, five steps of it

@@ -57,4 +57,5 @@ VARIANTS = {
     "anchored": Variant("anchored", {"adversarial": 0.5, "tries": 2}),
     "rankcse": Variant("rankcse", {"distillation": "listnet"}),
     "simcse-plus": Variant("simcse-plus"),
+    "diffcse": Variant("diffcse", {"generator": "LM"}),
 }

@@ -37,6 +37,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "anchored": ("anchored", {"adversarial": 0.5, "dropout": True, "tries": 2}),
     "rankcse": ("rankcse", {"distillation": "listnet"}),
     "simcse-plus": ("simcse-plus", {}),
+    "diffcse": ("diffcse", {"generator": "LM", "weight": 0.5}),
     "anchored, both": ("anchored", {"adversarial": 0.5, "forms": "both"}),
 }
 MINI_BATCH = 3

@@ -42,6 +42,7 @@ WITH_AN_IDEA: dict[str, tuple[str, dict[str, Any]]] = {
     "rankcse": ("rankcse", {}),
     "rankcse, listnet": ("rankcse", {"distillation": "listnet"}),
     "simcse-plus": ("simcse-plus", {}),
+    "diffcse": ("diffcse", {"generator": "LM"}),
     "anchored, both": ("anchored", {"forms": "both", "clean": 1.0, "tries": 2}),
 }
 WITHOUT: dict[str, tuple[str, dict[str, Any]]] = {
@@ -62,6 +63,7 @@ WITHOUT: dict[str, tuple[str, dict[str, Any]]] = {
     "l2p-csr, no noise": ("l2p-csr", {"layers": 2, "noise": "embedding", "radius": 1e-12}),
     "combined, no part": ("combined", {}),
     "rankcse, no rankings": ("rankcse", {"consistency": 0.0, "ranking": 0.0}),
+    "diffcse, λ = 0": ("diffcse", {"weight": 0.0}),
     "simcse-plus, neither": ("simcse-plus", {"negatives_dropout": True, "dimension_weight": 0.0}),
     "combined, momentum keys": ("combined", {"keys": "momentum"}),
 }

@@ -148,6 +148,24 @@ def probe(name: str, tensor: Tensor) -> list[float]:
     return [float(flat.norm()), float((flat * centred("direction of " + name, *flat.shape)).sum())]
 
 
+def masking_draws(number: int) -> Tensor:
+    """Return the draws of DiffCSE's masks for both views, (2 * rows, L): which tokens, how, and by which."""
+    return torch.from_numpy(numbers(f"masks {number}", 2 * ROWS, LENGTH))
+
+
+def masked_views(ratio: float = 0.3) -> Tensor:
+    """Return the ids of both views with some tokens hidden, (2 * rows, L), view after view."""
+    ids = batch()["input_ids"].repeat(2, 1)
+    which, how, other = (masking_draws(number) for number in range(3))
+    mask, special = VOCABULARY.index("[MASK]"), len(MARKS)
+    hidden = ids.clone()
+    for row, column in torch.nonzero((which < ratio) & (ids >= special)).tolist():
+        if how[row, column] < 0.9:
+            random = int(other[row, column] * len(VOCABULARY))
+            hidden[row, column] = mask if how[row, column] < 0.8 else random
+    return hidden
+
+
 def candidates(word: str) -> list[str]:
     """Return the words that an attack may put in the place of a content word: the next four of the vocabulary."""
     at = CONTENT_WORDS.index(word)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from holdfast.adversary.weakening import Weakening
-from holdfast.objectives import L2PCSR, METHODS, Anchored, Combined, ConSERT, Objective, RobustEmbed, VAdvCSE
+from holdfast.objectives import L2PCSR, METHODS, Anchored, Combined, ConSERT, DiffCSE, Objective, RobustEmbed, VAdvCSE
 from small_options import ADCL, COMBINED
 
 # Defaults that do not fit two layers and eight sentences; and a queue that is filled and wraps round.
@@ -31,6 +31,10 @@ def exact_objective(method: str, model: Any) -> Objective:
         replaced.initial_noise = lambda x, mask: (normal * 0.1)[: x.shape[1]].expand_as(x)
     if isinstance(objective, Combined):
         replaced.initial_perturbation = lambda h, mask: (normal * 0.1)[:1].expand_as(h)
+    if isinstance(objective, DiffCSE):
+        replaced.draw = lambda number, shape, device: uniform[number % 2, : shape[1]].expand(shape)
+        assert objective.generator is not None
+        objective.generator.model.double()
     if isinstance(objective, ConSERT):
         replaced.draw = lambda view, shape, device: uniform[view, : shape[1]].expand(shape)
     if isinstance(objective, (L2PCSR, Combined)):

@@ -135,7 +135,7 @@ class DiffCSE(ContrastiveObjective):
         whole: list[Tensor] = []
 
         def terms(cut: Cut) -> dict[str, Tensor]:
-            z = self.head(cut(h), views=2)
+            z = self.head(cut(h), views=1 if self.as_released else 2)  # batches that are normalised
             whole.append(z)  # whole vectors come first
             return {"contrastive": self.compute_loss(*z.chunk(2), equal)}
 
@@ -187,16 +187,21 @@ class DiffCSE(ContrastiveObjective):
             edited: x'', (2B, L).
             counted: the tokens that count, (2B, L).
         """
+        losses = self.token_losses(z, sentences, edited, counted)
+        # Over all processes it is the mean over the tokens of the whole batch.
+        return (losses * counted).sum() / mean_over_processes(counted.sum().to(losses))
+
+    def token_losses(self, z: Tensor, sentences: Features, edited: Tensor, counted: Tensor) -> Tensor:
+        """Return the cross-entropy of each token of both views, (2B, L); the arguments are `detection_loss`'s."""
         changed = edited != sentences["input_ids"].repeat(2, 1)
         features = {name: sentences[name].repeat(2, 1) for name in _READ if name in sentences}
         features["input_ids"] = edited
         size = self.mini_batch_size or len(z)
         logits = torch.cat([self._detect(z, features, slice(at, at + size), len(z)) for at in range(0, len(z), size)])
         with full_precision(logits):
-            losses = F.cross_entropy(logits.flatten(0, 1), changed.flatten().long(), reduction="none")
-            total = (losses * counted.flatten()).sum()
             self._diagnose(logits.detach(), changed, counted)
-            return total / mean_over_processes(counted.sum().to(total))
+            losses = F.cross_entropy(logits.flatten(0, 1), changed.flatten().long(), reduction="none")
+            return losses.view_as(changed)
 
     def _detect(self, z: Tensor, features: dict[str, Tensor], rows: slice, count: int) -> Tensor:
         """Return the logits of "as it was" and "replaced" of some rows' tokens, (rows, L, 2)."""

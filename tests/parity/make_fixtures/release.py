@@ -57,13 +57,14 @@ def stand_in(*names: str, **contents: Any) -> None:
         sys.modules[name] = module
 
 
-def bert_for_cl(release: Any, *, layers: int = 2, pooler: str = "cls", **arguments: Any) -> Any:
+def bert_for_cl(release: Any, *, layers: int = 2, pooler: str = "cls", head: bool = True, **arguments: Any) -> Any:
     """Return a release's ``BertForCL``, SimCSE's class and its successors', in training mode with the recipe's weights.
 
     Args:
         release: the module that defines it.
         layers: of the backbone.
-        pooler: SimCSE's ``pooler_type``; only with "cls" is the head filled.
+        pooler: SimCSE's ``pooler_type``; only with "cls" is there a head.
+        head: fill the head.
         arguments: further fields of the release's ``model_args``.
     """
     from transformers import BertConfig  # ConSERT's scripts bring one of their own
@@ -71,7 +72,7 @@ def bert_for_cl(release: Any, *, layers: int = 2, pooler: str = "cls", **argumen
     given = SimpleNamespace(pooler_type=pooler, temp=0.05, do_mlm=False, mlp_only_train=True, **arguments)
     made = release.BertForCL(BertConfig(num_hidden_layers=layers, **recipe.CONFIG), model_args=given).double().train()
     recipe.fill(made.bert)
-    if pooler == "cls":
+    if pooler == "cls" and head:
         recipe.fill(made.mlp, "head.")
     return made
 

@@ -1,4 +1,4 @@
-"""The objectives of RankCSE and SimCSE++ on held-out texts, as `own_objectives` has those of the other methods."""
+"""The objectives of RankCSE, SimCSE++ and DiffCSE on held-out texts, as `own_objectives` has the other methods'."""
 
 from __future__ import annotations
 
@@ -13,14 +13,20 @@ from holdfast.evaluation.positive_controls.frozen_runs import (
     FrozenRun,
     HeldOut,
     Space,
+    arguments_of,
+    batches,
     values_of_texts,
     with_head_of,
 )
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives.contrastive import cosine_matrix
+from holdfast.objectives.diffcse import DiffCSE
 from holdfast.objectives.rankcse import RankCSE
 from holdfast.objectives.ranking import list_mle
 from holdfast.objectives.simcse_plus import SimCSEPlus
+
+FIT_STEPS, FIT_RATE = 60, 1e-3
+"""Steps and learning rate with which DiffCSE's discriminator is fitted to a frozen encoder."""
 
 Options = Mapping[str, Any]
 
@@ -33,8 +39,7 @@ def rankings_of_the_start(run: FrozenRun, texts: HeldOut, space: Space, options:
     start = load_sentence_transformer(run.start)
     start.max_seq_length = run.model.max_seq_length
     objective = RankCSE(start, **options)
-    teacher, objective.model = objective.teachers, run.model
-    objective.teachers = teacher
+    objective.model = run.model
     objective = with_head_of(run, objective, space)
 
     def values(loss: Mapping[str, Any]) -> Tensor:
@@ -60,3 +65,34 @@ def still_negatives_and_dimensions(run: FrozenRun, texts: HeldOut, space: Space,
     found = values_of_texts(run, objective, texts.measured, values)
     names = "loss with still negatives and dimensions", "loss with still negatives", "contrast of dimensions"
     return dict(zip(names, found.T, strict=True))
+
+
+def replaced_tokens(run: FrozenRun, texts: HeldOut, space: Space, options: Options) -> dict[str, Array]:
+    """Return DiffCSE's loss of the tokens of each text, of a discriminator that is fitted to this encoder.
+
+    The discriminator of training has met one encoder only: a new one starts from the model before training, and is
+    fitted to this encoder's vectors on the fitting texts.
+    """
+    objective = with_head_of(run, DiffCSE(run.model, **{"generator": run.start, **options}), space)
+    device = run.model.device
+    discriminator = load_sentence_transformer(run.start, device=str(device)).train()
+    discriminator.max_seq_length = run.model.max_seq_length
+    objective.discriminator = discriminator
+    assert objective.detector is not None
+    given = [arguments_of(objective, features, "detection_loss") for _, features in batches(run.model, texts.fitting)]
+    parameters = [*discriminator.parameters(), *objective.detector.parameters()]
+    optimiser = torch.optim.AdamW(parameters, FIT_RATE, weight_decay=0.0)
+    for step in range(FIT_STEPS):
+        with torch.enable_grad():
+            optimiser.zero_grad()
+            torch.autograd.backward(objective.detection_loss(**given[step % len(given)]))
+        optimiser.step()
+
+    def values(loss: Mapping[str, Any]) -> Tensor:
+        counted = loss["counted"]
+        losses = objective.token_losses(loss["z"], loss["sentences"], loss["edited"], counted)
+        sums, counts = ((each * counted).sum(dim=1) for each in (losses, torch.ones_like(losses)))
+        first, second = sums.chunk(2)
+        return (first + second) / sum(counts.chunk(2))
+
+    return {"loss of replaced tokens": values_of_texts(run, objective, texts.measured, values, "detection_loss")}

@@ -140,6 +140,13 @@ CONTROLS = (
         spaces=("head", "vector"),
     ),
     Control(
+        "diffcse",
+        newer.replaced_tokens,
+        baseline=Arm("simcse", {"head": "bn"}),
+        without=Arm("diffcse", {"weight": 0.0}),
+        spaces=("head",),
+    ),
+    Control(
         "simcse-plus",
         newer.still_negatives_and_dimensions,
         without=Arm("simcse-plus", {"negatives_dropout": True, "dimension_weight": 0.0}),
