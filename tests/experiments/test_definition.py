@@ -173,6 +173,7 @@ EVERYTHING = {
     "holdfast/defences": "table",
     "holdfast/frontier": "figure",
     "holdfast/similarity": "table",
+    "holdfast/newer-methods": "table",
 }
 
 

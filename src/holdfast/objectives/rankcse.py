@@ -86,6 +86,8 @@ class RankCSE(ContrastiveObjective):
             "as_released": True,
         },
     }
+    COST: ClassVar = 1.18
+    IDEA_SHARE: ClassVar = 0.998
     FILE_OPTIONS: ClassVar = ("teacher", "second_teacher")
     TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 128, "epochs": 1.0}
 

@@ -67,6 +67,8 @@ class SimCSEPlus(ContrastiveObjective):
         "paper": {"duplicates": "keep"},
         "as_released": {"positive_scale": 0.9, "dimension_temperature": 10.0, "duplicates": "keep"},
     }
+    COST: ClassVar = 1.53
+    IDEA_SHARE: ClassVar = 0.80
 
     def __init__(
         self,

@@ -25,7 +25,8 @@ class TrainConfig(PromptOptions):
     """Settings of a training run.
 
     Attributes:
-        method: simcse, consert, ct, v-advcse, robustembed, adcl, adcse, l2p-csr, combined or anchored (see `holdfast
+        method: simcse, consert, ct, v-advcse, robustembed, adcl, adcse, l2p-csr, combined, anchored, rankcse,
+            simcse-plus or diffcse (see `holdfast
             methods`), or a class of your own: FILE.py:Class or module:Class.
         model: Encoder to start from, a masked LM or a SentenceTransformer: a folder, a hub name, bundled or
             bundled-mlm.
