@@ -30,7 +30,7 @@ STEPS, BATCH, LEARNING_RATE = 30, 16, 3e-3
 NOT_MET = {
     "adcl": "keys in the queue from earlier encoders can be told apart by their age: all vectors become alike",
     "adcse": "its negatives begin at random and turn by 50 degrees at most in 30 steps",
-    "diffcse": "its term has the weight 0.005, and words that a random language model puts in are found without a vector",
+    "diffcse": "its weight is 0.005, and words that a random language model puts in are found without a vector",
     "l2p-csr": "its loss ends near that of chance, ln 64: three weakened layers are all that the model has",
 }
 """Methods that do not lower their own objective against SimCSE at this size, and why (docs/controls.md)."""
@@ -39,7 +39,7 @@ NOT_MET = {
 FROM_A_LANGUAGE_MODEL = {"simcse-plus": (20, 1e-4)}
 """Methods that begin from the bundled masked LM, with their steps and learning rate.
 
-From random weights the negatives of `simcse-plus`, which have no dropout, begin nearer than its positives, which do: the
+From random weights the negatives of `simcse-plus`, without dropout, begin nearer than its positives, with dropout: the
 first steps pull all vectors together (docs/controls.md).
 """
 

@@ -530,4 +530,3 @@ def test_a_training_that_learns_from_another(settings: Settings, made: list[str]
     assert (teachers[0] / "model.safetensors").exists()
     with pytest.raises(UserError, match="the method simcse has no teacher"):
         reproduce(settings(table.replace("rankcse", "simcse")))
-

@@ -202,9 +202,7 @@ def test_permuting_the_batch_and_wider_padding_change_nothing(
         torch.testing.assert_close(objective([other]), expected, rtol=1e-8, atol=1e-11)
 
 
-def test_the_second_encoder_starts_as_a_copy_and_is_trained(
-    folder: Path, sentences: list[str]
-) -> None:
+def test_the_second_encoder_starts_as_a_copy_and_is_trained(folder: Path, sentences: list[str]) -> None:
     model = load_sentence_transformer(str(folder), device="cpu").train()
     objective = DiffCSE(model, weight=1.0)
     assert objective.discriminator is not None

@@ -13,7 +13,7 @@ from holdfast.errors import UserError
 _ROWS = 32
 """Rows of a pass of the generator, whose logits are as wide as the vocabulary."""
 _MASKED, _KEPT = 0.8, 0.9
-"""Of the chosen tokens 80 % become [MASK], 10 % a random token, and 10 % stay."""
+"""Shares of the chosen tokens: 80 % become [MASK], 10 % a random token, and 10 % stay."""
 
 Draw = Callable[[int, tuple[int, ...], torch.device], Tensor]
 """``draw(number, shape, device)``: uniform numbers in [0, 1), the first, second or third of a batch."""

@@ -33,9 +33,9 @@ _READ = ("input_ids", "attention_mask", "token_type_ids")
 class DiffCSE(ContrastiveObjective):
     r"""SimCSE whose vectors must also tell a sentence from an edited one: which of its tokens were replaced.
 
-    A frozen masked language model replaces some tokens of x, which gives x''. A discriminator D, a second encoder, reads
-    x'' with z, the projected vector of x, in the place of its first token's embedding, and says for each token whether
-    it was replaced:
+    A frozen masked language model replaces some tokens of x, which gives x''. A discriminator D, a second encoder,
+    reads x'' with z, the projected vector of x, in the place of its first token's embedding, and says for each token
+    whether it was replaced:
 
     .. math::
         L = L_{\mathrm{SimCSE}} + \lambda L_{\mathrm{RTD}}, \qquad
@@ -137,7 +137,8 @@ class DiffCSE(ContrastiveObjective):
         def terms(cut: Cut) -> dict[str, Tensor]:
             z = self.head(cut(h), views=1 if self.as_released else 2)  # batches that are normalised
             whole.append(z)  # whole vectors come first
-            return {"contrastive": self.compute_loss(*z.chunk(2), equal)}
+            first, second = z.chunk(2)
+            return {"contrastive": self.compute_loss(first, second, equal)}
 
         found = self.at_each_dimension(terms)
         if self.weight:
@@ -200,8 +201,8 @@ class DiffCSE(ContrastiveObjective):
         logits = torch.cat([self._detect(z, features, slice(at, at + size), len(z)) for at in range(0, len(z), size)])
         with full_precision(logits):
             self._diagnose(logits.detach(), changed, counted)
-            losses = F.cross_entropy(logits.flatten(0, 1), changed.flatten().long(), reduction="none")
-            return losses.view_as(changed)
+            losses: Tensor = F.cross_entropy(logits.flatten(0, 1), changed.flatten().long(), reduction="none")
+            return losses.view(changed.shape)
 
     def _detect(self, z: Tensor, features: dict[str, Tensor], rows: slice, count: int) -> Tensor:
         """Return the logits of "as it was" and "replaced" of some rows' tokens, (rows, L, 2)."""
@@ -223,16 +224,17 @@ class DiffCSE(ContrastiveObjective):
             finally:
                 handle.remove()
             with full_precision(hidden):
-                return self.detector(hidden.to(self.detector.weight.dtype))
+                logits: Tensor = self.detector(hidden.to(self.detector.weight.dtype))
+                return logits
 
         in_parts = self.mini_batch_size is not None and count > self.mini_batch_size
         return recomputed(run, contextlib.nullcontext, part["attention_mask"]) if in_parts else run()
 
     def _diagnose(self, logits: Tensor, changed: Tensor, counted: Tensor) -> None:
         """Log the shares of replaced and of other tokens that are found."""
-        said = logits.argmax(dim=-1).bool()
+        answers = logits.argmax(dim=-1).bool()
         for name, of_kind in (("replaced_found", changed & counted), ("kept_found", ~changed & counted)):
-            right = ((said == changed) & of_kind).sum()
+            right = ((answers == changed) & of_kind).sum()
             self.diagnostics[name] = right / of_kind.sum().clamp_min(1)
 
     def without_idea(self) -> AbstractContextManager[None]:

@@ -44,8 +44,8 @@ class RankCSE(ContrastiveObjective):
     .. math::
         -\sum_j \log \frac{e^{S_{i\pi(j)}/\tau_2}}{\sum_{k \ge j} e^{S_{i\pi(k)}/\tau_2}}
 
-    or the cross-entropy of softmax(T/τ₃) and softmax(S/τ₂) (ListNet). Several processes rank the sentences of the joined
-    batch.
+    or the cross-entropy of softmax(T/τ₃) and softmax(S/τ₂) (ListNet). Several processes rank the sentences of the
+    joined batch.
 
     Args:
         teacher: folder or name of a sentence encoder whose rankings are learned; by default the encoder as it was
@@ -59,7 +59,7 @@ class RankCSE(ContrastiveObjective):
         teacher_temperature: τ₃, of ListNet; ListMLE learns the order alone.
         rank_positives: the lists also hold the sentence's own key, which is the teacher's first.
         head: "tanh", "none" or "bn", as in SimCSE.
-        duplicates: "mask": keys of equal texts are no negatives, and are left out of the lists; "keep": they are in both.
+        duplicates: "mask": keys of equal texts are no negatives, and in no list; "keep": they are in both.
         as_released: reproduce the other differences of the community's code; see ``PRESETS["as_released"]``.
 
     Sources of the defaults, and differences from the release: ``docs/methods/rankcse.md``.
@@ -74,8 +74,8 @@ class RankCSE(ContrastiveObjective):
     OWN_IDEA: ClassVar = "the terms of rankings"
     HEADS: ClassVar = AnyHeadKind
     CITATION: ClassVar = (
-        "Liu, Liu, Wang, Wang, Wu, Xian, Zhao, Chen and Yan. RankCSE: Unsupervised Sentence Representations Learning via "
-        "Learning to Rank. ACL 2023."
+        "Liu, Liu, Wang, Wang, Wu, Xian, Zhao, Chen and Yan. RankCSE: Unsupervised Sentence Representations Learning "
+        "via Learning to Rank. ACL 2023."
     )
     PRESETS: ClassVar = {
         "paper": {"rank_positives": True, "duplicates": "keep"},
@@ -186,11 +186,11 @@ class RankCSE(ContrastiveObjective):
             cosines = cosine_matrix(z, keys)
             if self.consistency:
                 back = cosine_matrix(z_positive, gather_keys(z)[0])
-                views = [without(each / self.temperature, others) for each in (cosines, back)]
+                first, second = (without(each / self.temperature, others) for each in (cosines, back))
                 if self.as_released:
-                    terms["consistency"] = released_consistency(*views)
+                    terms["consistency"] = released_consistency(first, second)
                 else:
-                    terms["consistency"] = self.consistency * divergence_between(*views, "js").mean()
+                    terms["consistency"] = self.consistency * divergence_between(first, second, "js").mean()
             if self.ranking:
                 assert scores is not None
                 terms["ranking"] = self.ranking * self.rank_losses(cosines, scores, self._unlisted(others, own, scores))
@@ -201,9 +201,7 @@ class RankCSE(ContrastiveObjective):
         scores = scores.to(cosines)
         self.diagnostics["teacher_correlation"] = mean_correlation(cosines.detach(), scores, unlisted)
         if self.distillation == "listnet":
-            return list_net(
-                cosines / self.rank_temperature, scores / self.teacher_temperature, unlisted
-            ).mean()
+            return list_net(cosines / self.rank_temperature, scores / self.teacher_temperature, unlisted).mean()
         floor = 1e-7 if self.as_released else 0.0
         return list_mle(cosines / self.rank_temperature, scores, unlisted, floor=floor).mean()
 

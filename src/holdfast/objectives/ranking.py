@@ -57,8 +57,8 @@ def list_net(logits: Tensor, teacher_logits: Tensor, left_out: Tensor | None = N
 def released_consistency(first: Tensor, second: Tensor) -> Tensor:
     """Return the term of consistency of perceptiveshawty/RankCSE, a scalar, of the logits of both views, (B, N).
 
-    It is meant to be the Jensen-Shannon divergence. But the logarithm of the mean is limited to 1e-7 *from below*, hence
-    constant, and what remains is minus the mean entropy of both views.
+    It is meant to be the Jensen-Shannon divergence. But the logarithm of the mean is limited to 1e-7 *from below*,
+    hence constant, and what remains is minus the mean entropy of both views.
     """
     total = first.new_zeros(())
     for logits in (first, second):
@@ -77,4 +77,5 @@ def mean_correlation(cosines: Tensor, scores: Tensor, left_out: Tensor | None) -
 
     ours, theirs = centred(cosines), centred(scores)
     lengths = torch.linalg.vector_norm(ours, dim=1) * torch.linalg.vector_norm(theirs, dim=1)
-    return ((ours * theirs).sum(dim=1) / lengths.clamp_min(torch.finfo(ours.dtype).tiny)).mean()
+    mean: Tensor = ((ours * theirs).sum(dim=1) / lengths.clamp_min(torch.finfo(ours.dtype).tiny)).mean()
+    return mean

@@ -60,8 +60,8 @@ class SimCSEPlus(ContrastiveObjective):
     IDEA: ClassVar = "SimCSE with negatives without dropout, and with a contrast of the vectors' dimensions (DCL)"
     OWN_IDEA: ClassVar = "negatives without dropout and the contrast of dimensions"
     CITATION: ClassVar = (
-        "Xu, Shao, Chen and Liu. SimCSE++: Improving Contrastive Learning for Sentence Embeddings from Two Perspectives. "
-        "EMNLP 2023."
+        "Xu, Shao, Chen and Liu. SimCSE++: Improving Contrastive Learning for Sentence Embeddings from Two "
+        "Perspectives. EMNLP 2023."
     )
     PRESETS: ClassVar = {
         "paper": {"duplicates": "keep"},

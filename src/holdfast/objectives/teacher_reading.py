@@ -1,4 +1,4 @@
-"""The sentences of a batch as another encoder reads them: the same token ids, or its own tokens of the decoded texts."""
+"""The sentences of a batch as another encoder reads them: the same token ids, or its own of the decoded texts."""
 
 from __future__ import annotations
 

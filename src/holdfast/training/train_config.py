@@ -26,8 +26,7 @@ class TrainConfig(PromptOptions):
 
     Attributes:
         method: simcse, consert, ct, v-advcse, robustembed, adcl, adcse, l2p-csr, combined, anchored, rankcse,
-            simcse-plus or diffcse (see `holdfast
-            methods`), or a class of your own: FILE.py:Class or module:Class.
+            simcse-plus or diffcse (see `holdfast methods`), or a class of your own: FILE.py:Class or module:Class.
         model: Encoder to start from, a masked LM or a SentenceTransformer: a folder, a hub name, bundled or
             bundled-mlm.
         corpus: Sentences: a text file (a sentence per line), .tsv, .jsonl, .parquet, hf:NAME, or - (stdin).

@@ -82,11 +82,11 @@ def main() -> None:
     without_its_tools(folder, "diffcse")
     import diffcse.models as release
 
-    release.transformers = SimpleNamespace(
-        AutoModelForMaskedLM=SimpleNamespace(from_pretrained=lambda _: generator())
-    )
+    release.transformers = SimpleNamespace(AutoModelForMaskedLM=SimpleNamespace(from_pretrained=lambda _: generator()))
     original = release.cl_forward
-    release.cl_forward = lambda *given, **named: original(*given, **{**named, "cls_token": recipe.VOCABULARY.index("[CLS]")})
+    release.cl_forward = lambda *given, **named: original(
+        *given, **{**named, "cls_token": recipe.VOCABULARY.index("[CLS]")}
+    )
     cases = {
         "linear head": measured(release, batchnorm=False),
         "batch normalisation": measured(release, batchnorm=True),

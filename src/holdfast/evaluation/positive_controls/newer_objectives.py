@@ -92,7 +92,7 @@ def replaced_tokens(run: FrozenRun, texts: HeldOut, space: Space, options: Optio
         counted = loss["counted"]
         losses = objective.token_losses(loss["z"], loss["sentences"], loss["edited"], counted)
         sums, counts = ((each * counted).sum(dim=1) for each in (losses, torch.ones_like(losses)))
-        first, second = sums.chunk(2)
-        return (first + second) / sum(counts.chunk(2))
+        totals: Tensor = sums.view(2, -1).sum(dim=0) / counts.view(2, -1).sum(dim=0)
+        return totals
 
     return {"loss of replaced tokens": values_of_texts(run, objective, texts.measured, values, "detection_loss")}
