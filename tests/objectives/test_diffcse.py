@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from gradient_checks import assert_same_gradients, gradients
+from sentence_transformers.sentence_transformer.modules import Dense
 from torch import nn
 from torch.nn import functional as F
 
@@ -225,10 +226,15 @@ def test_another_vocabulary_or_width_is_told(
     type(tokenizer)(vocab={token: (n + 1) % len(vocabulary) for token, n in vocabulary.items()}).save_pretrained(other)
     with pytest.raises(UserError, match="has another vocabulary than the model to train"):
         DiffCSE(model, generator=str(other))
-    model.truncate_dim = 6
-    with pytest.raises(UserError, match="vectors as long as the model's embeddings, 16, not 6"):
-        DiffCSE(model)
     DiffCSE(model, weight=0.0)
+    model.append(Dense(16, 20, activation_function=nn.Identity()))
+    with pytest.raises(UserError, match="vectors no longer than the model's embeddings, 16, not 20"):
+        DiffCSE(model)
+
+
+def test_a_model_without_a_head_is_told_the_options_name(make_encoder_model: Callable[..., Any]) -> None:
+    with pytest.raises(UserError, match="with generator="):
+        DiffCSE(make_encoder_model("bert"))
 
 
 @pytest.mark.parametrize(

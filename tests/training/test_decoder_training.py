@@ -23,8 +23,8 @@ from holdfast.objectives import METHODS
 from warm import WarmPython
 
 DIE = Path(__file__).with_name("die.py")
-WITHOUT_MASKS = {"adcl": {"positives": "dropout"}}
-"""ADCL's own positives need a masked language model."""
+WITHOUT_MASKS: dict[str, dict[str, Any]] = {"adcl": {"positives": "dropout"}, "diffcse": {"weight": 0.0}}
+"""ADCL's own positives and DiffCSE's generator need a masked language model."""
 
 
 @pytest.fixture

@@ -62,7 +62,9 @@ def test_every_method_trains_what_is_used(
     method: str, tiny: Path, cut: Path, corpus: Path, tmp_path: Path, sentences: list[str]
 ) -> None:
     model = load_sentence_transformer(str(cut), device="cpu")
-    options = OPTIONS.get(method, {}) | ({"masked_lm": str(tiny)} if method == "adcl" else {})
+    options = OPTIONS.get(method, {}) | {"adcl": {"masked_lm": str(tiny)}, "diffcse": {"generator": str(tiny)}}.get(
+        method, {}
+    )
     heads = [part for part in METHODS[method](model, **options).modules() if isinstance(part, (Head, Projection))]
     assert all(_takes(head) == {WIDTH} for head in heads)
     given = TrainConfig(

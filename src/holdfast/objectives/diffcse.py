@@ -109,12 +109,15 @@ class DiffCSE(ContrastiveObjective):
         if self.encoder.prompt is not None:
             raise UserError("the generator would replace tokens of a prompt: choose another --pooling")
         width, dimension = int(backbone.config.hidden_size), self.encoder.dimension
-        if width != dimension:
-            raise UserError(f"DiffCSE needs vectors as long as the model's embeddings, {width}, not {dimension}")
+        if dimension > width:
+            raise UserError(f"DiffCSE needs vectors no longer than the model's embeddings, {width}, not {dimension}")
         name = generator or str(backbone.name_or_path)
         if not name:
             raise UserError("the model does not know where it was loaded from: name a masked LM by generator=")
-        self.generator = MaskedLM(name)
+        try:
+            self.generator = MaskedLM(name)
+        except UserError as error:
+            raise UserError(str(error).replace("masked_lm=", "generator=")) from error
         check_vocabulary(self.generator, own.tokenizer)
         self.discriminator = copy.deepcopy(unwrap(self.model)).train()
         self.detector = nn.Linear(width, 2)
@@ -216,7 +219,8 @@ class DiffCSE(ContrastiveObjective):
             at = torch.arange(len(first), device=first.device)
 
             def conditioned(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
-                return output.index_put((at, first), z[rows].to(output.dtype))
+                given = F.pad(z[rows], (0, output.shape[-1] - z.shape[-1]))  # of a model with a truncate_dim
+                return output.index_put((at, first), given.to(output.dtype))
 
             handle = backbone.embedding.register_forward_hook(conditioned)
             try:
