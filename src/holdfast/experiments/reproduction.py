@@ -10,6 +10,7 @@ from holdfast.errors import EndsRun, UserError
 from holdfast.experiments.cell_execution import make
 from holdfast.experiments.cell_planning import Setting
 from holdfast.experiments.cells import Cell, Store
+from holdfast.experiments.cluster_run import make_by_jobs
 from holdfast.experiments.definition import known_tables, read_definition
 from holdfast.experiments.differences import differences
 from holdfast.experiments.durations import time_left
@@ -114,7 +115,9 @@ def _make(prepared: Prepared, jobs: int, console: Console, command: list[str]) -
     cells = prepared.wanted
     todo = [cell for cell in cells if cell.key in left]
     console.print(f"{len(cells)} cells, {len(cells) - len(todo)} of them finished", highlight=False)
-    if jobs > 1 and len(todo) > 1:
+    if prepared.settings.executor is not None:
+        failed = make_by_jobs(todo, store, setting, prepared.settings, console=console, command=command)
+    elif jobs > 1 and len(todo) > 1:
         failed = make_in_parallel(todo, store, setting, jobs, console=console, command=command)
     else:
         failed = _make_in_turn(todo, store, setting, console, command)
