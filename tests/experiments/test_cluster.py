@@ -49,5 +49,5 @@ def test_jobs_make_the_cells_that_this_process_makes(settings: Settings, made: l
     assert made == []  # in other processes
     assert values(result) == values(whole)
     print(said)
-    print(os.listdir(tmp_path / "jobs"), os.listdir(next((tmp_path/"jobs"/"jobs").iterdir())))
+    print(os.listdir(tmp_path / "jobs"), os.listdir(next((tmp_path / "jobs" / "jobs").iterdir())))
     assert 0
