@@ -85,7 +85,7 @@ def scancel(*jobs: str) -> None:
     for job in jobs:
         (HERE / f"{job}.state").write_text("CANCELLED by 0")
         if (HERE / f"{job}.pid").exists():
-            os.killpg(int((HERE / f"{job}.pid").read_text()), signal.SIGTERM)
+            os.killpg(int((HERE / f"{job}.pid").read_text()), signal.SIGKILL)
 
 
 def scontrol(*_: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ _STATES = 30.0
 """Seconds between two questions to the cluster; results are seen at once, by their files."""
 _IN_USE = 60.0
 """Seconds after which a cell that another run was making is submitted."""
-_VISIBLE = 60.0
+_VISIBLE = 30.0
 """Seconds after which a file that a job has written must be seen here: network disks remember what was not there."""
 _NOT_AGAIN = ("CANCELLED", "OUT_OF_MEMORY")
 """States of Slurm after which a job is not submitted again."""
@@ -228,21 +228,20 @@ class _Jobs:
     def _outcome(self, each: _Running) -> tuple[str, str]:
         """Return what became of the cell of a job that has ended, and why if it was not made."""
         job = each.job
-        error = job.exception()  # waits some seconds for the file of a job that seems to have none
-        if error is None:
+        where = f"its log: {job.paths.stderr}"
+        if _appears(job.paths.result_pickle.exists):
+            error = job.exception()
+            if error is not None:
+                said = _last_line(str(error))
+                if "timed-out too many times" in said:
+                    more = f"--slurm {each.cell.kind}.time=… gives more"
+                    said = f"its time ended {self._settings.retries + 1} times; {more}"
+                return _NOT_MADE, f"job {job.job_id} failed: {said}; {where}"
             outcome, reason = job.result()
-            if outcome == MADE and not self._is_visible(each.cell):
+            if outcome == MADE and not _appears(lambda: self._store.finished(each.cell)):
                 return _NOT_MADE, f"job {job.job_id} made it, but {self._store.place(each.cell)} is not seen here"
             return str(outcome), str(reason)
-        where = f"its log: {job.paths.stderr}"
-        if isinstance(error, self._engine.library.core.utils.FailedJobError):
-            said = _last_line(str(error))
-            if "timed-out too many times" in said:
-                said = (
-                    f"its time ended {self._settings.retries + 1} times: --slurm {each.cell.kind}.time=… gives it more"
-                )
-            return _NOT_MADE, f"job {job.job_id} failed: {said}; {where}"
-        state = str(job.state).upper()
+        state = self._engine.state(job)
         died = f"job {job.job_id} ended without a result (state {state}): {_last_line(job.stderr() or '')}; {where}"
         if state.startswith("OUT_OF_ME"):
             return _NOT_MADE, f"{died}; --slurm {each.cell.kind}.mem=… gives it more memory"
@@ -250,14 +249,6 @@ class _Jobs:
         if state.startswith(_NOT_AGAIN) or each.died >= self._settings.retries or not (began or state in _LOST):
             return _NOT_MADE, died
         return _AGAIN, died
-
-    def _is_visible(self, cell: Cell) -> bool:
-        until = time.monotonic() + _VISIBLE
-        while not self._store.finished(cell):
-            if time.monotonic() > until:
-                return False
-            time.sleep(WAIT)
-        return True
 
     # --- the end of a call that was stopped --------------------------------------------------------------------------
 
@@ -280,6 +271,16 @@ class _Jobs:
 
 
 _AGAIN, _NOT_MADE = "again", "not made"
+
+
+def _appears(there: Callable[[], bool]) -> bool:
+    """Return True as soon as what a job has written is seen here; False if it is not seen within some seconds."""
+    until = time.monotonic() + _VISIBLE
+    while not there():
+        if time.monotonic() >= until:
+            return False
+        time.sleep(WAIT)
+    return True
 
 
 def _last_line(text: str) -> str:

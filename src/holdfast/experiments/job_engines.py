@@ -89,6 +89,10 @@ class Engine(ABC):
         """Return True if a job has a result, or ended without one, as far as is known since `refresh`."""
 
     @abstractmethod
+    def state(self, job: Any) -> str:
+        """Return the state of a job in capitals, as far as is known since `refresh`."""
+
+    @abstractmethod
     def cancel(self, jobs: Sequence[Any]) -> None:
         """Stop jobs; they write a checkpoint first."""
 
@@ -107,6 +111,7 @@ class Slurm(Engine):
             )
         super().__init__(folder, retries=retries, most=most)
         self._gone: set[str] = set()
+        self._accounts: bool | None = None
 
     def place(self) -> str:
         """Return the name of the cluster, by ``scontrol``, or else of this machine."""
@@ -155,8 +160,11 @@ class Slurm(Engine):
         """
         if not jobs:
             return
-        jobs[0].get_info(mode="force")  # of all jobs that submitit knows
-        doubtful = [job for job in jobs if _state(job) in ("UNKNOWN", "PREEMPTED")]
+        if self._accounts is None:
+            self._accounts = _succeeds("sacct", "--noheader", "--jobs", jobs[0].job_id)
+        if self._accounts:
+            jobs[0].get_info(mode="force")  # of all jobs that submitit knows
+        doubtful = [job for job in jobs if self.state(job) in ("UNKNOWN", "PREEMPTED")]
         if doubtful:
             queued = _queued(sorted({job.job_id.partition("_")[0] for job in doubtful}))
             if queued is not None:
@@ -169,6 +177,10 @@ class Slurm(Engine):
             or job.job_id in self._gone
             or job.watcher.is_done(job.job_id, mode="cache")
         )
+
+    def state(self, job: Any) -> str:
+        """Return the state by ``sacct``; UNKNOWN without it."""
+        return str(job.watcher.get_state(job.job_id, mode="cache")).upper()
 
     def cancel(self, jobs: Sequence[Any]) -> None:
         """Cancel jobs with ``scancel``."""
@@ -231,6 +243,10 @@ class Local(Engine):
             self._gpu_of.pop(job.job_id, None)
         return ended
 
+    def state(self, job: Any) -> str:
+        """Return the state of the process."""
+        return str(job.state).upper()
+
     def cancel(self, jobs: Sequence[Any]) -> None:
         """Terminate processes: they were started with Ctrl-C ignored, which submitit would send."""
         for job in jobs:
@@ -264,8 +280,11 @@ def _signals_ignored() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _state(job: Any) -> str:
-    return str(job.watcher.get_state(job.job_id, mode="cache")).upper()
+def _succeeds(*command: str) -> bool:
+    try:
+        return subprocess.run(command, capture_output=True, timeout=60).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return False
 
 
 def _queued(numbers: Sequence[str]) -> set[str] | None:
