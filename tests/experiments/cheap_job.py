@@ -30,6 +30,7 @@ class CheapJob:
         does = self.cell.settings["does"]
         first = len(tries.read_text()) == 1
         if does == "wait":
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # submitit has it ignored
             while not (self.store.folder / "go").exists():
                 time.sleep(0.05)
         if does == "die" or (does == "die once" and first):

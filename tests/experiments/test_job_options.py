@@ -15,8 +15,14 @@ def test_options_of_all_jobs_and_of_a_kind() -> None:
     words = ["partition=gpu", "account=nlp", "time=90", "encoder.time=1-12", "attack.gpus=0", "encoder.gpus=a100:1"]
     found = job_options([*words, "mem=16GB", "cpus=4", "exclusive=true", "mail_type=END"])
     assert found["encoder"].for_sbatch() == {
-        **{"time": "2160", "gpus-per-node": "a100:1", "cpus-per-task": "4", "mem": "16384M"},
-        **{"partition": "gpu", "account": "nlp", "exclusive": "true", "mail-type": "END"},
+        "time": "2160",
+        "gpus-per-node": "a100:1",
+        "cpus-per-task": "4",
+        "mem": "16384M",
+        "partition": "gpu",
+        "account": "nlp",
+        "exclusive": "true",
+        "mail-type": "END",
     }
     assert found["attack"].words().startswith("--time=90 --cpus-per-task=4 --mem=16384M --partition=gpu")
     assert "--exclusive " in found["attack"].words()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
-import time
-from collections.abc import Callable, Mapping
+import signal
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,17 @@ class Cluster:
     def scripts(self) -> list[str]:
         return [path.read_text() for path in sorted(self.folder.glob("*.sh"))]
 
+    def kill_jobs(self) -> None:
+        for path in self.folder.glob("*.pid"):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(int(path.read_text()), signal.SIGKILL)
+
     def lines(self) -> list[str]:
         return [line for line in self.said.getvalue().splitlines() if not line.startswith("making cells")]
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     slurm_stub.install(tmp_path / "bin")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("STUB_SLURM", str(tmp_path / "slurm"))
@@ -66,7 +72,9 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr(cluster_run, "_STATES", 0.5)
     monkeypatch.setattr(cluster_run, "_IN_USE", 0.5)
     monkeypatch.setattr(cluster_run._Jobs, "_work", lambda self, cell, options: CheapJob(cell, self._store))
-    return Cluster(tmp_path)
+    cluster = Cluster(tmp_path)
+    yield cluster
+    cluster.kill_jobs()
 
 
 def cell(kind: str, does: str = "", inputs: Mapping[str, Cell] | None = None, **settings: Any) -> Cell:
@@ -138,7 +146,7 @@ def test_a_job_that_would_end_the_same_way_is_not_submitted_again(cluster: Clust
 
     def end(jobs: Any) -> None:
         (cluster.folder / "101.state").write_text(state)
-        job_engines._output("kill", (cluster.folder / "101.pid").read_text())
+        cluster.kill_jobs()
 
     failed = with_refresh(cluster, end, lambda: cluster.make([waits]))
     assert f"(state {state.upper()})" in failed[waits.key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -48,8 +49,13 @@ class CellJob:
 
         If the cluster announces the end of the job's time, the job is queued again, and this does not return.
         """
+        from submitit import JobEnvironment
+
+        if JobEnvironment().name() == "local":
+            with contextlib.suppress(PermissionError):
+                os.setsid()  # away from the terminal, whose Ctrl-C is for the command that started the job
         print(BEGAN, f"{self.cell.kind}: {self.cell.label}", flush=True)
-        stop = _StopOfCluster()
+        stop = _StopOfCluster(getattr(signal, f"SIG{JobEnvironment.USR_SIG}"))
         try:
             with stop:
                 return self._make()
@@ -85,14 +91,15 @@ class CellJob:
 class _StopOfCluster:
     """The signals of a cluster as one Ctrl-C, at which a training writes a checkpoint at the end of its step.
 
-    SIGTERM comes from a cancellation or a preemption; submitit has the cluster send SIGUSR2 some time before the end of
-    the job's time, and queues the job again.
+    SIGTERM comes from a cancellation or a preemption; submitit has the cluster send another signal some time before the
+    end of the job's time, and queues the job again.
+
+    Args:
+        notice: the signal before the end of the job's time.
     """
 
-    def __init__(self) -> None:
-        from submitit import JobEnvironment
-
-        self._notice = getattr(signal, f"SIG{JobEnvironment.USR_SIG}")
+    def __init__(self, notice: int) -> None:
+        self._notice = notice
         self._before: dict[int, Any] = {}
         self._received: set[int] = set()
 

@@ -261,6 +261,8 @@ class _Jobs:
             self._print(f"{len(self._running)} jobs go on, and the same command picks them up: {numbers}")
         else:
             self._engine.cancel([each.job for each in self._running])
+            for each in self._running:
+                self._record(each.cell).unlink(missing_ok=True)
             self._print(f"{len(self._running)} jobs are cancelled; the same command continues their work: {numbers}")
 
     def _note(self) -> str:

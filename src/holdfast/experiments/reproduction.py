@@ -19,7 +19,7 @@ from holdfast.experiments.preparation import Prepared, prepare
 from holdfast.experiments.render import latex, markdown
 from holdfast.experiments.reproduce_settings import ReproduceSettings
 from holdfast.experiments.table_rows import average_rows, result_of, value_row
-from holdfast.files import InUse, exclusive, output_lock, write_text
+from holdfast.files import InUse, output_lock, write_text
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.results import new_result, write_result
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 NOT_YET = "not made yet"
 
 
-@exclusive(lambda settings: output_lock(settings.result_file))
 def reproduce(
     settings: ReproduceSettings,
     *,
@@ -41,7 +40,9 @@ def reproduce(
 
     The data and resources of all cells are checked first (`prepare`). A cell that cannot be made appears in the table
     with the reason; the others are still made, without cells that only it would need. After a kill, the same call
-    resumes the work. ``prepared`` is what `prepare` returned for the table; None: it is prepared here.
+    resumes the work. Several calls, also on several machines, can share the cells of one table: each cell is locked
+    while it is made, and the result only while it is written. ``prepared`` is what `prepare` returned for the table;
+    None: it is prepared here.
 
     Raises:
         UserError: there is no such table, scale or model, or a mistake ends the whole run (`EndsRun`).
@@ -98,10 +99,21 @@ def reproduce(
         result["differences"] = differences(
             rows, definition.averages, prepared.partners, lambda key: result_of(made[key], store)
         )
-    write_result(settings.result_file, result)
-    write_text(settings.result_file.with_suffix(".md"), markdown(result))
-    write_text(settings.result_file.with_suffix(".tex"), latex(result))
+    _write(settings, result)
     return result
+
+
+def _write(settings: ReproduceSettings, result: dict[str, Any]) -> None:
+    """Write the result and its pages, once no other call writes them."""
+    while True:
+        try:
+            with output_lock(settings.result_file):
+                write_result(settings.result_file, result)
+                write_text(settings.result_file.with_suffix(".md"), markdown(result))
+                write_text(settings.result_file.with_suffix(".tex"), latex(result))
+            return
+        except InUse:
+            time.sleep(WAIT)
 
 
 def _make(prepared: Prepared, jobs: int, console: Console, command: list[str]) -> dict[str, str]:
