@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import signal
@@ -20,18 +21,22 @@ from rich.console import Console
 from safetensors.torch import load_file
 from small_table import TABLE, values
 
+from holdfast.cli import main
 from holdfast.errors import EndsRun, UserError
-from holdfast.experiments import cell_job, cluster_run, reproduction
+from holdfast.experiments import cell_job, cluster_run, job_memory, reproduction
 from holdfast.experiments.cell_execution import make
 from holdfast.experiments.cell_job import BEGAN, CellJob
+from holdfast.experiments.cell_memory import CellMemory
 from holdfast.experiments.cell_planning import Setting
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.cluster_run import make_by_jobs
 from holdfast.experiments.job_engines import Local
+from holdfast.experiments.job_memory import with_measured_memory
+from holdfast.experiments.job_options import job_options
 from holdfast.experiments.preparation import prepare
 from holdfast.experiments.reproduce_settings import ReproduceSettings
 from holdfast.experiments.reproduction import reproduce
-from holdfast.files import InUse, output_lock, read_object
+from holdfast.files import InUse, output_lock, read_object, write_json
 from holdfast.runs.run_log import METRICS_FILE
 
 submitit = pytest.importorskip("submitit", reason="submitit is not installed: pip install 'holdfast[cluster]'")
@@ -73,7 +78,7 @@ def signalled(output: Path, at: Mapping[int, int], sent: list[int]) -> threading
 def test_a_training_that_is_stopped_and_one_that_is_killed_go_on_from_their_checkpoints(
     settings: Settings, tmp_path: Path
 ) -> None:
-    given = settings(TABLE.replace("max_steps: 2", "max_steps: 120"), executor="local", slurm=["time=60"])
+    given = settings(TABLE.replace("max_steps: 2", "max_steps: 60"), executor="local", slurm=["time=60"])
     (prepared,) = prepare([given])
     (training,) = (cell for cell in prepared.cells if cell.kind == "encoder")
     whole, output, said = Store(tmp_path / "whole" / "cells"), given.output, io.StringIO()
@@ -88,7 +93,7 @@ def test_a_training_that_is_stopped_and_one_that_is_killed_go_on_from_their_chec
     assert len(set(sent)) == 2
     assert said.getvalue().count("submitted again, 1 of 10") == 1  # after the second; after the first it goes on itself
     first, second = sorted(output.glob("jobs/local-*/logs/*_log.out"), key=lambda path: path.stat().st_ctime)
-    before, after, last = (re.findall(r"(\d+)/120 steps", part) for part in [*halves(first), second.read_text()])
+    before, after, last = (re.findall(r"(\d+)/60 steps", part) for part in [*halves(first), second.read_text()])
     assert 0 < int(before[-1]) <= int(after[0]) <= int(last[0])
     assert int(last[0]) > 0
     undisturbed, resumed = (load_file(s.product(training) / "model.safetensors") for s in (whole, prepared.store))
@@ -243,3 +248,84 @@ def test_two_calls_share_a_table_and_write_it_one_after_the_other(
     assert None not in [value for (_, name), value in values(reproduce(given)).items() if name != "Mean"]
     assert len(waited) == 1
     assert given.result_file.exists()
+
+
+def test_the_cells_of_several_tables_are_made_together(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = settings()
+    (tmp_path / "other.yaml").write_text(
+        TABLE.replace("title: Small", "title: Other").replace("max_steps: 6", "max_steps: 5")
+    )
+    made: list[list[Cell]] = []
+
+    def by_jobs(todo: list[Cell], *_: Any, **__: Any) -> dict[str, str]:
+        made.append(todo)
+        return {cell.key: "not made here" for cell in todo}
+
+    monkeypatch.setattr(reproduction, "make_by_jobs", by_jobs)
+    words = ["reproduce", given.table, str(tmp_path / "other.yaml"), "--executor", "local", "--scale", "paper"]
+    words += ["--model", given.model, "--corpus", given.corpus, "--data", given.data, "--output", given.output]
+    assert main([*map(str, words), "--masked-lm", str(given.model), "--similarity", str(given.model)]) == 2  # no value
+    (todo,) = made
+    assert sorted(cell.kind for cell in todo) == ["attack"] * 4 + ["classifier"] * 4 + ["encoder"]
+    assert (given.output / "small-paper.json").exists()
+    assert (given.output / "other-paper.json").exists()
+
+
+def test_the_plan_of_jobs(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    given = settings(only=["NP"])
+    reproduce(given)
+    for path, seconds in (("classifier", 7200.0), ("attack", 1800.0)):
+        (file,) = given.output.glob(f"cells/{path}-*/cell.json")
+        write_json(file, {**read_object(file), "seconds_of_last_run": seconds})
+    words = ["reproduce", given.table, "--plan", "--executor", "slurm"]
+    words += ["--slurm", "time=60", "--slurm", "attack.gpus=0"]
+    words += ["--scale", "paper", "--model", given.model, "--corpus", given.corpus, "--data", given.data]
+    words += ["--output", given.output, "--masked-lm", given.model, "--similarity", given.model, "--slurm", "mem=auto"]
+    words += ["--slurm", "encoder.gpu-memory=1GB", "--resources", "light"]
+    assert main([*map(str, words), "--json"]) == 0
+    jobs = {each["kind"]: each for each in json.loads(capsys.readouterr().out)["jobs"]}
+    assert jobs["classifier"] == {
+        "kind": "classifier",
+        "what": "sst2, none",
+        "jobs": 1,
+        "seconds": 7200.0,
+        "gpu_hours": 2.0,
+        "parts": 3,
+        "options": "--time=60 --gpus-per-node=1 --mem=8192M",
+        "refused": "",
+    }
+    assert (jobs["attack"]["options"], jobs["attack"]["gpu_hours"]) == ("--time=60 --mem=8192M", 0.0)
+    assert jobs["encoder"]["seconds"] is jobs["encoder"]["gpu_hours"] is None
+    assert jobs["encoder"]["refused"] == ""
+    assert main([*map(str, words)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "3 jobs, each as soon as its inputs are made: about 2.00 GPU-hours" in printed
+    assert "and 1 jobs of kinds without a finished cell" in printed
+
+
+def test_the_memory_of_a_training_goes_to_its_job(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    (prepared,) = prepare([settings()])
+    cells = [cell for cell in prepared.wanted if cell.kind in ("encoder", "attack")]
+    asked: list[str] = []
+
+    def steps(trainings: Any, setting: Any, memory: str, console: Any) -> Any:
+        asked.append(memory)
+        fits = memory != "24GB"
+        return [(list(trainings), CellMemory("x", 1, 64, 32, None, 30.0, fits, 16))]
+
+    monkeypatch.setattr(job_memory, "measured_steps", steps)
+    (training,) = (cell for cell in cells if cell.kind == "encoder")
+    by_cell, refused = with_measured_memory(cells, job_options(["mem=auto", "gpus=0"]), prepared.setting)
+    assert by_cell[training.key].megabytes == 8192 + round(30e9 / 2**20)
+    assert {by_cell[cell.key].megabytes for cell in cells if cell is not training} == {8192}
+    assert refused == {}
+    by_cell, refused = with_measured_memory(cells, job_options(["encoder.gpu-memory=24GB"]), prepared.setting)
+    assert refused == {
+        training.key: "a step takes 30.0 GB, which does not fit in 24GB: --set encoder.mini_batch_size=16 does"
+    }
+    assert by_cell[training.key].megabytes is None
+    asked.clear()
+    with_measured_memory(cells, job_options([]), prepared.setting)
+    assert asked == []  # nothing is measured unless it is asked for

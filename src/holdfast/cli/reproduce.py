@@ -66,18 +66,24 @@ def _list(*, as_json: bool) -> None:
 
 
 def _make(every: list[ReproduceSettings], call: Call) -> None:
-    """Make the tables one after the other, and print each; all are prepared before the first is made."""
+    """Make the tables one after the other, and print each; all are prepared before the first is made.
+
+    On a cluster, the cells of all tables are made together, so that no table waits for another one.
+    """
     from holdfast.experiments.preparation import no_values, prepare
+    from holdfast.experiments.reproduction import make_cells
     from holdfast.experiments.reproduction import reproduce as run
 
-    results = {}
+    results, failed = {}, None
     with work_quietly():
         tables = prepare(every)
+        if every[0].executor is not None and not every[0].so_far:
+            failed = make_cells(tables, call.progress, call.command)
     for number, (settings, prepared) in enumerate(zip(every, tables, strict=True), start=1):
         if len(every) > 1:
             call.progress.print(f"{settings.table}: table {number} of {len(every)}", markup=False, highlight=False)
         with work_quietly():
-            result = run(settings, prepared=prepared, console=call.progress, command=call.command)
+            result = run(settings, prepared=prepared, failed=failed, console=call.progress, command=call.command)
             results[settings.result_file] = result
             pictures = _pictures(settings.result_file, result)
         if not call.as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -171,10 +170,12 @@ class _Jobs:
             self._waiting = [cell for cell in self._waiting if cell not in made]
 
     def _work(self, cell: Cell, options: JobOptions) -> CellJob:
+        import torch
+
         store, local = Store(self._store.folder.absolute()), self._engine.name == LOCAL
         threads = options.cpus
         if local and threads is None:
-            threads = max(1, (os.cpu_count() or 1) // self._engine.most)
+            threads = max(1, torch.get_num_threads() // self._engine.most)
         return CellJob(cell, store, self._setting, self._command, self._engine.most if local else 1, threads)
 
     def _record(self, cell: Cell) -> Path:

@@ -49,5 +49,5 @@ def with_measured_memory(
         own = by_cell[cell.key]
         if own.measured:
             on_host = 0 if own.gpu_count else round(steps.get(cell.key, 0.0) * 1e9 / 2**20)
-            by_cell[cell.key] = replace(own, megabytes=_BESIDES + on_host)
+            by_cell[cell.key] = replace(own, measured=False, megabytes=_BESIDES + on_host)
     return by_cell, too_large
