@@ -21,7 +21,7 @@ BEGAN = "holdfast begins with the cell"
 """The first line of a job's output that comes from the cell."""
 
 MADE, NOT_MADE, ENDS_RUN, IN_USE = "made", "not made", "ends the run", "in use"
-"""What becomes of a cell in a job; the reason is beside it."""
+"""The outcomes of a cell in a job; the reason is beside it."""
 
 
 @dataclass

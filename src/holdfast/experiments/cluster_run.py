@@ -233,11 +233,11 @@ class _Jobs:
         if _appears(job.paths.result_pickle.exists):
             error = job.exception()
             if error is not None:
-                said = _last_line(str(error))
-                if "timed-out too many times" in said:
+                message = _last_line(str(error))
+                if "timed-out too many times" in message:
                     more = f"--slurm {each.cell.kind}.time=… gives more"
-                    said = f"its time ended {self._settings.retries + 1} times; {more}"
-                return _NOT_MADE, f"job {job.job_id} failed: {said}; {where}"
+                    message = f"its time ended {self._settings.retries + 1} times; {more}"
+                return _NOT_MADE, f"job {job.job_id} failed: {message}; {where}"
             outcome, reason = job.result()
             if outcome == MADE and not _appears(lambda: self._store.finished(each.cell)):
                 return _NOT_MADE, f"job {job.job_id} made it, but {self._store.place(each.cell)} is not seen here"
@@ -289,5 +289,5 @@ def _appears(there: Callable[[], bool]) -> bool:
 def _last_line(text: str) -> str:
     """Return the last line of a log that says something: of a traceback, the error."""
     lines = [line.strip() for line in text.splitlines()]
-    said = [line for line in lines if line and not line.startswith(("---", "You can check", "- /", "srun: "))]
-    return said[-1][:300] if said else "nothing in its log"
+    message = [line for line in lines if line and not line.startswith(("---", "You can check", "- /", "srun: "))]
+    return message[-1][:300] if message else "nothing in its log"

@@ -1,4 +1,4 @@
-"""Where jobs run, by submitit: a Slurm cluster, or processes of this machine that outlive the command."""
+"""Engines that run jobs, by submitit: a Slurm cluster, or processes of this machine that outlive the command."""
 
 from __future__ import annotations
 
@@ -143,8 +143,8 @@ class Slurm(Engine):
             try:
                 jobs += executor.submit_array(work[start : start + _ARRAY])
             except (RuntimeError, subprocess.SubprocessError, OSError) as error:
-                said = " ".join(str(error).split()) or first_line(error)
-                raise EndsRun(f"sbatch refused a job ({options.words()}): {said}") from error
+                message = " ".join(str(error).split()) or first_line(error)
+                raise EndsRun(f"sbatch refused a job ({options.words()}): {message}") from error
         return jobs
 
     def known(self, job: str) -> Any | None:

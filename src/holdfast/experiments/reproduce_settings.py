@@ -12,7 +12,7 @@ from holdfast.errors import UserError
 from holdfast.settings import Folder, Spelling
 
 LEAVE, CANCEL = "leave", "cancel"
-"""What becomes of the jobs of a command that is stopped."""
+"""Values of ``on_stop``: the jobs of a command that is stopped go on, or end."""
 
 
 def _two(words: str) -> tuple[str, str]:
