@@ -100,6 +100,8 @@ def test_a_job_is_submitted_with_its_options_once_its_inputs_are_made(cluster: C
     assert "--gpus" not in alone
     assert "--array" not in alone
     assert cluster.lines()[:2] == [f"encoder: encoder: job 101_{n}" for n in range(2)]
+    lines = [line.partition(",")[0] for line in cluster.lines()]
+    assert lines.index("evaluation: evaluation: job 102") > lines.index("made (encoder: encoder)")
     assert cluster.lines()[-1] == "made (evaluation: evaluation), 0 more wait"
     assert list(cluster.output.glob("jobs/*/*.json")) == []
     assert cluster.make([]) == {}
