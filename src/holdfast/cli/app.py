@@ -67,7 +67,8 @@ OPTION_PANELS: dict[str, tuple[str, ...]] = {
     "Run": (
         *("call_batch", "config", "eval_steps", "help", "jobs", "keep_checkpoints", "plan", "precision", "processes"),
         *("endpoint_cache", "endpoint_characters", "endpoint_key", "endpoint_rate", "endpoint_retries"),
-        *("endpoint_timeout", "resume", "retries", "save_steps", "seed", "seeds", "side_by_side", "so_far"),
+        *("endpoint_timeout", "executor", "on_stop", "resume", "retries", "save_steps", "seed", "seeds"),
+        *("side_by_side", "slurm", "so_far"),
     ),
 }
 """The groups of options in the help of a verb with more than `_MOST_IN_ONE_PANEL`; the second has all others."""

@@ -31,6 +31,7 @@ holdfast reproduce my-table.yaml --scale small --model my-lm --corpus wiki --see
 def reproduce(settings: ReproduceSettings, call: Call) -> None:
     """Make tables and figures of a paper: train, fine-tune, attack and measure what is not there yet, cell by cell."""
     from holdfast.experiments.definition import tables_named
+    from holdfast.experiments.job_options import check_jobs
 
     if tuple(settings.table) == ("list",):
         _list(as_json=call.as_json)
@@ -45,6 +46,7 @@ def reproduce(settings: ReproduceSettings, call: Call) -> None:
         raise UserError("two of the tables would write the same result: give their files different names")
     if settings.plan_memory is not None and not settings.plan:
         raise UserError("--plan-memory is for --plan: give both, or leave it out")
+    check_jobs(settings)
     if settings.plan:
         _print_plan(every, call)
     else:
@@ -64,18 +66,24 @@ def _list(*, as_json: bool) -> None:
 
 
 def _make(every: list[ReproduceSettings], call: Call) -> None:
-    """Make the tables one after the other, and print each; all are prepared before the first is made."""
+    """Make the tables one after the other, and print each; all are prepared before the first is made.
+
+    On a cluster, the cells of all tables are made together, so that no table waits for another one.
+    """
     from holdfast.experiments.preparation import no_values, prepare
+    from holdfast.experiments.reproduction import make_cells
     from holdfast.experiments.reproduction import reproduce as run
 
-    results = {}
+    results, failed = {}, None
     with work_quietly():
         tables = prepare(every)
+        if every[0].executor is not None and not every[0].so_far:
+            failed = make_cells(tables, call.progress, call.command)
     for number, (settings, prepared) in enumerate(zip(every, tables, strict=True), start=1):
         if len(every) > 1:
             call.progress.print(f"{settings.table}: table {number} of {len(every)}", markup=False, highlight=False)
         with work_quietly():
-            result = run(settings, prepared=prepared, console=call.progress, command=call.command)
+            result = run(settings, prepared=prepared, failed=failed, console=call.progress, command=call.command)
             results[settings.result_file] = result
             pictures = _pictures(settings.result_file, result)
         if not call.as_json:
@@ -121,6 +129,7 @@ def _print_plan(tables: list[ReproduceSettings], call: Call) -> None:
         rest = f"; and {unknown} cells of kinds without a finished cell in this --output" if unknown else ""
         out.print(f"about {duration(known)}, estimated from finished cells, one at a time{rest}", highlight=False)
         _print_memory(planned, tables[0].plan_memory)
+        _print_jobs(planned, tables[0])
         for line in planned.notes():
             out.print(line, markup=False, highlight=False)
     if planned.refused is not None:
@@ -143,12 +152,39 @@ def _print_memory(planned: Plan, memory: str | None) -> None:
     console().print(table(header, rows, right=header[1:6]))
 
 
+def _print_jobs(planned: Plan, settings: ReproduceSettings) -> None:
+    """Print the jobs that would be submitted, if cells are made in jobs."""
+    if not planned.jobs:
+        return
+    rows = []
+    for each in planned.jobs:
+        times = [None if each.seconds is None else each.seconds / 3600, each.gpu_hours]
+        hours = ["not known" if time is None else f"{time:,.2f}" for time in times]
+        options = f"not submitted: {each.refused}" if each.refused else each.options
+        rows.append([each.kind, each.what, str(each.jobs), options, *hours, str(each.parts or "")])
+    out = console()
+    hours = ["hours", "GPU-hours", "runs of a job"]
+    header = ["kind", "what", "jobs", "options", *hours]
+    out.print(table(header, rows, title=f"Jobs, --executor {settings.executor}", right=["jobs", *hours]))
+    submitted = [each for each in planned.jobs if not each.refused]
+    most = f"at most {settings.jobs} at once" if settings.jobs else "each as soon as its inputs are made"
+    known_hours = sum(each.gpu_hours for each in submitted if each.gpu_hours is not None)
+    unknown = sum(each.jobs for each in submitted if each.gpu_hours is None)
+    rest = f"; and {unknown} jobs of kinds without a finished cell" if unknown else ""
+    out.print(
+        f"{sum(each.jobs for each in submitted)} jobs, {most}: about {known_hours:,.2f} GPU-hours, by finished cells "
+        f"of this --output, wherever they were made{rest}",
+        highlight=False,
+    )
+
+
 def _print_plan_as_json(planned: Plan) -> None:
     """Print a plan as JSON."""
     print_json(
         {
             "cells": [vars(sort) for sort in planned.sorts],
             "memory": [vars(each) for each in planned.memory],
+            "jobs": [vars(each) for each in planned.jobs],
             "tables": [
                 {
                     "table": each.definition.name,

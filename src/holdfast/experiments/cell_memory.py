@@ -65,13 +65,20 @@ def memory_of_trainings(
     Raises:
         UserError: ``memory`` is no such text.
     """
+    return [found for _, found in measured_steps(trainings, setting, memory, console)]
+
+
+def measured_steps(
+    trainings: Sequence[Cell], setting: Setting, memory: str, console: Console | None = None
+) -> list[tuple[list[Cell], CellMemory]]:
+    """Return the trainings with equal steps, each with the memory of its step, as `memory_of_trainings` measures it."""
     alike: dict[str, list[Cell]] = {}
     for cell in trainings:
         alike.setdefault(_step_of(cell), []).append(cell)
-    found = []
+    found: list[tuple[list[Cell], CellMemory]] = []
     with stage(console, "measuring steps", unit="trainings", total=len(alike), announce=False) as measuring:
         for cells in alike.values():
-            found.append(_measured(cells[0], len(cells), setting, memory))
+            found.append((cells, _measured(cells[0], len(cells), setting, memory)))
             measuring.update(len(found))
     return found
 

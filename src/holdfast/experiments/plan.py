@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.experiments.cell_memory import CellMemory, memory_of_trainings
 from holdfast.experiments.cells import Cell, in_order
+from holdfast.experiments.cluster_plan import PlannedJobs, planned_jobs
 from holdfast.experiments.durations import Durations, sort_name
 from holdfast.experiments.preparation import Prepared, no_values, prepare
 from holdfast.experiments.reproduce_settings import ReproduceSettings
@@ -46,12 +47,14 @@ class Plan:
         tables: each table as it is prepared.
         refused: the line with which the run would end if a table has no value that can be made; None if all have one.
         memory: the memory of each training, if it was asked for.
+        jobs: the jobs that would be submitted, if cells are made in jobs.
     """
 
     sorts: Sequence[Planned]
     tables: Sequence[Prepared]
     refused: str | None
     memory: Sequence[CellMemory] = ()
+    jobs: Sequence[PlannedJobs] = ()
 
     def notes(self) -> list[str]:
         """Return lines about overruled changes, and about what cannot be made: each reason once, for all tables."""
@@ -92,7 +95,10 @@ def plan(tables: Sequence[ReproduceSettings], *, console: Console | None = None)
         planned.append(Planned(kind, sort, len(members), len(members) - len(left), durations.of(left)))
     trainings = [cell for cell in cells if cell.kind == "encoder" and cell.key in to_make]
     measured = memory_of_trainings(trainings, prepared[0].setting, memory, console) if memory is not None else []
-    return Plan(planned, prepared, refusal(prepared), measured)
+    left = [cell for cell in cells if cell.key in to_make]
+    settings, setting = tables[0], prepared[0].setting
+    jobs = planned_jobs(left, settings, setting, durations, console) if settings.executor is not None else []
+    return Plan(planned, prepared, refusal(prepared), measured, jobs)
 
 
 def refusal(tables: Sequence[Prepared]) -> str | None:

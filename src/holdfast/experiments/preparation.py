@@ -18,6 +18,7 @@ from holdfast.experiments.cell_planning import AS_IT_IS, FIRST_SEED, Planner, Se
 from holdfast.experiments.cells import Cell, Store, in_order
 from holdfast.experiments.definition import SCALES, Definition, Pipeline, Row, merged, read_definition
 from holdfast.experiments.input_hashes import Identities
+from holdfast.experiments.job_options import check_jobs
 from holdfast.experiments.render import QUOTED
 from holdfast.experiments.reproduce_settings import ReproduceSettings
 from holdfast.experiments.row_names import named_by_rows
@@ -160,6 +161,7 @@ def _read(settings: ReproduceSettings) -> tuple[Definition, Scale, Setting]:
     """Read the definition and the scale, and return them with the inputs that all cells share."""
     one_of("--scale", settings.scale, SCALES)
     check_numbers(settings)
+    check_jobs(settings)
     definition = read_definition(settings.name, settings.scale)
     scale = read_scale(settings.scale, settings.changes)
     model = settings.model or scale.model

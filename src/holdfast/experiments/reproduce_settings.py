@@ -11,6 +11,9 @@ from holdfast.attacks.resource_names import ResourceOptions
 from holdfast.errors import UserError
 from holdfast.settings import Folder, Spelling
 
+LEAVE, CANCEL = "leave", "cancel"
+"""Values of ``on_stop``: the jobs of a command that is stopped go on, or end."""
+
 
 def _two(words: str) -> tuple[str, str]:
     there, _, back = (name.strip() for name in words.partition(","))
@@ -36,7 +39,7 @@ class ReproduceSettings(ResourceOptions):
         vectors: Word vectors as text, for the rows of GloVe.
         translators: Two translation models, into another language and back, for the rows of BTCL:
             Helsinki-NLP/opus-mt-en-de,Helsinki-NLP/opus-mt-de-en.
-        jobs: Cells to make at once; None: one on each GPU, or one.
+        jobs: Cells to make at once; None: one on each GPU, or one; on a cluster all that can be made.
         changes: Override a setting of the scale: encoder.sentences=6400, attack.examples=100; repeatable.
         against: Compare the other rows with this one, on the same items; with AXIS=LABEL each with that which is the
             same but for this label; None: the table's, if it has one.
@@ -44,6 +47,12 @@ class ReproduceSettings(ResourceOptions):
         plan_memory: With --plan: measure a step of each training too, and say which fit a GPU of this memory, as 24GB;
             None: not measured.
         so_far: Write the table of the finished cells, and make nothing.
+        executor: Make each cell in a job: slurm (of the cluster here) or local (a process of this machine that outlives
+            the command), as many at once as --jobs says; None: in this command.
+        slurm: Option of the jobs, or of those of a kind of cells: time=8:00:00, encoder.gpus=1, mem=16GB, cpus=4,
+            partition=…, or any option of sbatch; repeatable.
+        retries: With --executor, how often a job that died or reached its time is continued.
+        on_stop: With --executor, leave or cancel: what becomes of the running jobs when the command is stopped.
     """
 
     table: Annotated[str | tuple[str, ...], Spelling(argument=True, metavar="TABLE...", repeated=True)]
@@ -63,6 +72,10 @@ class ReproduceSettings(ResourceOptions):
     plan: bool = False
     plan_memory: Annotated[str | None, Spelling(metavar="GB")] = None
     so_far: bool = False
+    executor: Annotated[str | None, Spelling(metavar="slurm|local")] = None
+    slurm: Annotated[Sequence[str], Spelling(metavar="[KIND.]NAME=VALUE", repeated=True)] = ()
+    retries: int = 10
+    on_stop: Annotated[str, Spelling(metavar="leave|cancel")] = LEAVE
 
     @property
     def name(self) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import EndsRun, UserError
 from holdfast.experiments.cell_execution import make
 from holdfast.experiments.cell_planning import Setting
-from holdfast.experiments.cells import Cell, Store
+from holdfast.experiments.cells import Cell, Store, in_order
+from holdfast.experiments.cluster_run import make_by_jobs
 from holdfast.experiments.definition import known_tables, read_definition
 from holdfast.experiments.differences import differences
 from holdfast.experiments.durations import time_left
@@ -18,7 +19,7 @@ from holdfast.experiments.preparation import Prepared, prepare
 from holdfast.experiments.render import latex, markdown
 from holdfast.experiments.reproduce_settings import ReproduceSettings
 from holdfast.experiments.table_rows import average_rows, result_of, value_row
-from holdfast.files import InUse, exclusive, output_lock, write_text
+from holdfast.files import InUse, output_lock, write_text
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.results import new_result, write_result
 
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
 NOT_YET = "not made yet"
 
 
-@exclusive(lambda settings: output_lock(settings.result_file))
 def reproduce(
     settings: ReproduceSettings,
     *,
     prepared: Prepared | None = None,
+    failed: Mapping[str, str] | None = None,
     console: Console | None = None,
     command: list[str] | None = None,
 ) -> dict[str, Any]:
@@ -40,7 +41,9 @@ def reproduce(
 
     The data and resources of all cells are checked first (`prepare`). A cell that cannot be made appears in the table
     with the reason; the others are still made, without cells that only it would need. After a kill, the same call
-    resumes the work. ``prepared`` is what `prepare` returned for the table; None: it is prepared here.
+    resumes the work. Several calls, also on several machines, can share the cells of one table: each cell is locked
+    while it is made, and the result only while it is written. ``prepared`` is what `prepare` returned for the table;
+    None: it is prepared here. ``failed`` is what `make_cells` returned for it; None: its cells are made here.
 
     Raises:
         UserError: there is no such table, scale or model, or a mistake ends the whole run (`EndsRun`).
@@ -59,10 +62,8 @@ def reproduce(
     began = time.monotonic()
     if settings.so_far:
         failed = dict.fromkeys(store.left(prepared.cells), NOT_YET)
-    else:
-        for line in (*prepared.overruled_lines(), *prepared.reason_lines()):
-            console.print(line, markup=False, highlight=False)
-        failed = _make(prepared, settings.jobs or devices_here(), console, command)
+    elif failed is None:
+        failed = make_cells([prepared], console, command)
     rows = [value_row(definition, entry, store, failed) for entry in entries]
     rows += average_rows(definition, rows)
     result = new_result(
@@ -97,28 +98,50 @@ def reproduce(
         result["differences"] = differences(
             rows, definition.averages, prepared.partners, lambda key: result_of(made[key], store)
         )
-    write_result(settings.result_file, result)
-    write_text(settings.result_file.with_suffix(".md"), markdown(result))
-    write_text(settings.result_file.with_suffix(".tex"), latex(result))
+    _write(settings, result)
     return result
 
 
-def _make(prepared: Prepared, jobs: int, console: Console, command: list[str]) -> dict[str, str]:
-    """Make every cell once, inputs first, and return the reason for each that could not be made."""
-    store, setting = prepared.store, prepared.setting
-    left = store.left(prepared.cells)
+def _write(settings: ReproduceSettings, result: dict[str, Any]) -> None:
+    """Write the result and its pages, once no other call writes them."""
+    while True:
+        try:
+            with output_lock(settings.result_file):
+                write_result(settings.result_file, result)
+                write_text(settings.result_file.with_suffix(".md"), markdown(result))
+                write_text(settings.result_file.with_suffix(".tex"), latex(result))
+            return
+        except InUse:
+            time.sleep(WAIT)
+
+
+def make_cells(tables: Sequence[Prepared], console: Console, command: list[str]) -> dict[str, str]:
+    """Make every cell of tables with one output once, inputs first, and return the reason for each that was not made.
+
+    Raises:
+        UserError: a mistake ends the whole run (`EndsRun`).
+    """
+    for line in (line for each in tables for line in (*each.overruled_lines(), *each.reason_lines())):
+        console.print(line, markup=False, highlight=False)
+    store, setting, settings = tables[0].store, tables[0].setting, tables[0].settings
+    every = in_order(cell for each in tables for cell in each.cells)
+    left = store.left(every)
     for damage in filter(None, left.values()):
         console.print(f"{damage}: it is made again", markup=False, highlight=False)
-    for line in store.describe(cell for cell in prepared.cells if cell.key not in left):
+    for line in store.describe(cell for cell in every if cell.key not in left):
         console.print(line, markup=False, highlight=False)
-    cells = prepared.wanted
+    cells = in_order(cell for each in tables for cell in each.wanted)
     todo = [cell for cell in cells if cell.key in left]
     console.print(f"{len(cells)} cells, {len(cells) - len(todo)} of them finished", highlight=False)
-    if jobs > 1 and len(todo) > 1:
+    jobs = settings.jobs or devices_here()
+    if settings.executor is not None:
+        failed = make_by_jobs(todo, store, setting, settings, console=console, command=command)
+    elif jobs > 1 and len(todo) > 1:
         failed = make_in_parallel(todo, store, setting, jobs, console=console, command=command)
     else:
         failed = _make_in_turn(todo, store, setting, console, command)
-    return {**{key: why for key, why in prepared.reasons.items() if key in left}, **failed}
+    reasons = {key: why for each in tables for key, why in each.reasons.items() if key in left}
+    return {**reasons, **failed}
 
 
 def _make_in_turn(

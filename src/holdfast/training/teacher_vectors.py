@@ -28,9 +28,13 @@ from holdfast.encoding import Vectors, encode_sentences
 from holdfast.errors import EndsRun, UserError
 from holdfast.files import cannot_write, created_folder, locked, read_object, sha256, write_json
 from holdfast.input_limits import input_limit
+from holdfast.launch import require_single_process
+from holdfast.objectives import Objective
 from holdfast.precision import ResolvedPrecision
 from holdfast.progress import stage
+from holdfast.runs.run import Run
 from holdfast.text_prompts import prompt_of
+from holdfast.training.train_config import TrainConfig
 
 BLOCK = 8192
 """Texts of a block: what a killed run loses at most, and enough texts to sort by length."""
@@ -214,3 +218,33 @@ def _half(vectors: Vectors) -> np.ndarray[Any, np.dtype[np.float16]]:
     if not (np.abs(vectors) <= _LARGEST).all():  # False also for NaN
         raise UserError("the teacher's vectors are not finite, or too large for half precision: it cannot be a teacher")
     return vectors.astype(np.float16)
+
+
+def read_vectors(
+    config: TrainConfig, model: SentenceTransformer, objective: Objective, corpus: SpooledCorpus, run: Run
+) -> TeacherVectors | None:
+    """Return the vectors of the corpus by the model before its training, if they are to be read from a file.
+
+    The objective sees a sample of the texts, if it wants one.
+    """
+    vectors = None
+    if config.vectors is not None:
+        require_single_process("train --vectors")
+        try:
+            objective.use_labels()
+        except ValueError as error:
+            raise UserError(f"--vectors: {error}") from error
+        record = run.record
+        precision = record["training"]["precision"]
+        vectors = teacher_vectors(
+            model,
+            corpus,
+            config.vectors,
+            teacher_sha256=record["base_model_sha256"],
+            precision=precision,
+            console=run.console,
+        )
+    if wanted := objective.WANTED_TEXTS:
+        with stage(run.console, "encoding the texts of the bank"):
+            objective.see_texts(*sampled_texts(corpus, vectors, wanted, config.seed))
+    return vectors

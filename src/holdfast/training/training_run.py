@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from rich.console import Console
-from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.evaluation import BaseEvaluator
 from transformers import set_seed
 
@@ -26,8 +25,7 @@ from holdfast.errors import UserError
 from holdfast.evaluation.sts import evaluate_sts
 from holdfast.evaluation.sts_dev import StsDev
 from holdfast.input_limits import cut_line, cut_lines, lowered, lowered_line, set_limit
-from holdfast.launch import is_first_process, processes, require_single_process
-from holdfast.model_lookup import model_identity, resolve_model
+from holdfast.launch import is_first_process, processes
 from holdfast.models import load_sentence_transformer, read_as, refuse_routes
 from holdfast.objectives import Objective
 from holdfast.objectives.dimensions import fitted_dimensions, parse_dimensions
@@ -40,19 +38,29 @@ from holdfast.runs.run import Run
 from holdfast.runs.run_log import METRICS_FILE, read_log
 from holdfast.runs.training_progress import TrainingProgress, TrainingStage
 from holdfast.static_encoder import static_module, trainable
-from holdfast.text_prompts import prompt_of, prompt_protocol
+from holdfast.text_prompts import prompt_of
 from holdfast.training.adapter_training import adapter_base, check_lora, trainable_numbers
 from holdfast.training.corpus_checks import refuse_single_text, share_in_first_batches
 from holdfast.training.cpu import FreedMemory, fast_on_cpu
 from holdfast.training.export import export, model_card
 from holdfast.training.method_options import method_options, objective_class, option_defaults
 from holdfast.training.sharding import sharding_requested
-from holdfast.training.teacher_vectors import TeacherVectors, sampled_texts, teacher_vectors
+from holdfast.training.teacher_vectors import read_vectors
 from holdfast.training.train_config import TrainConfig, resolved_selection
 from holdfast.training.trainer import HoldfastTrainer
 from holdfast.training.training_plan import DEFAULT_MEMORY, memory_of, plan_of
+from holdfast.training.training_record import (
+    GOAL,
+    MATRYOSHKA,
+    PROTOCOL,
+    SELECTION_PROTOCOLS,
+    full_record,
+    settings_record,
+    trainer_arguments,
+)
 from holdfast.training.training_texts import TrainingTexts, WeightChoice
-from holdfast.user_classes import is_user_class, source_sha256
+
+_METRIC = "eval_stsb_dev_spearman"
 
 
 def train(
@@ -126,7 +134,7 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
         check_lora(config, lora, shard=shard)
     if processes() > 1:
         PartialState(cpu=not torch.accelerator.is_available())
-    identity = _settings_record(config, {**option_defaults(objective_type), **options})
+    identity = settings_record(config, {**option_defaults(objective_type), **options})
     identity |= {} if texts is None else texts.record()
     if (finished := run.finished(identity)) is not None:
         return finished
@@ -150,7 +158,7 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
         weights = parse_dimensions(config.matryoshka)
         prepared[MATRYOSHKA] = list(fitted_dimensions(weights, model.get_embedding_dimension() or 0))
     model = _trainable(config, model)
-    run.begin(_record(config, identity, corpus, selection, model) | goal | prepared)
+    run.begin(full_record(config, identity, corpus, selection, model) | goal | prepared)
     where = f"{processes()} process{'es' * (processes() > 1)} on {model.device}, {run.record['training']['precision']}"
     where += ", weights and optimiser sharded" * shard
     run.print(f"{corpus.sentences:,} sentences in {corpus.source}; {where}", line)
@@ -243,12 +251,14 @@ def _run(
     best = KeepBest(config.output, metric) if evaluator else None
     trainer = HoldfastTrainer(
         model=model,
-        args=_arguments(config, run, evaluations=_evaluations(evaluator, choice), on_cpu=model.device.type == "cpu"),
+        args=trainer_arguments(
+            config, run, evaluations=_evaluations(evaluator, choice), on_cpu=model.device.type == "cpu"
+        ),
         train_dataset=corpus.dataset,
         loss=objective,
         evaluator=evaluator,
         keep_checkpoints=config.keep_checkpoints,
-        vectors=_vectors(config, model, objective, corpus, run),
+        vectors=read_vectors(config, model, objective, corpus, run),
         shard=shard,
     )
     shown = TrainingStage(run.console, (config.batch_size or 1) * config.accumulate)
@@ -268,7 +278,7 @@ def _run(
         summary |= choice.choose(model, best, trainer.state.global_step)
         chosen |= {"protocol": choice.protocol, **summary["selected"]}
     else:
-        chosen["protocol"] = _PROTOCOLS[record["selection"]]
+        chosen["protocol"] = SELECTION_PROTOCOLS[record["selection"]]
         if best is not None and best.score is not None:
             best.restore(model)
             chosen |= {"step": best.step, "score": best.score}
@@ -301,36 +311,6 @@ def _sts_dev_shown(metrics: dict[str, float]) -> str:
     return f"STS-B dev {metrics[_METRIC]:.2f}"
 
 
-def _vectors(
-    config: TrainConfig, model: SentenceTransformer, objective: Objective, corpus: SpooledCorpus, run: Run
-) -> TeacherVectors | None:
-    """Return the vectors of the corpus by the model before its training, if they are to be read from a file.
-
-    The objective sees a sample of the texts, if it wants one.
-    """
-    vectors = None
-    if config.vectors is not None:
-        require_single_process("train --vectors")
-        try:
-            objective.use_labels()
-        except ValueError as error:
-            raise UserError(f"--vectors: {error}") from error
-        record = run.record
-        precision = record["training"]["precision"]
-        vectors = teacher_vectors(
-            model,
-            corpus,
-            config.vectors,
-            teacher_sha256=record["base_model_sha256"],
-            precision=precision,
-            console=run.console,
-        )
-    if wanted := objective.WANTED_TEXTS:
-        with stage(run.console, "encoding the texts of the bank"):
-            objective.see_texts(*sampled_texts(corpus, vectors, wanted, config.seed))
-    return vectors
-
-
 def _duplicates_line(config: TrainConfig, corpus: SpooledCorpus, encoder: Encoder, options: dict[str, Any]) -> str:
     """Return a message on a large share of duplicates in the first batches, for methods with an option for them."""
     duplicates = options.get("duplicates")
@@ -339,19 +319,6 @@ def _duplicates_line(config: TrainConfig, corpus: SpooledCorpus, encoder: Encode
     assert config.batch_size is not None
     share, batches = share_in_first_batches(corpus, encoder, config.batch_size, config.seed)
     return duplicates_before(share, batches, duplicates)
-
-
-GOAL, MATRYOSHKA = "goal", "matryoshka"
-_METRIC = "eval_stsb_dev_spearman"
-_PROTOCOL = (
-    *("method", "method_sha256", "preset", "options", "pooling", "lora", MATRYOSHKA, "training", "corpus"),
-    *("selection", GOAL, "queries", "query_share", "held_out", "typo_vocabulary", "typo_entries"),
-    *("base_model", "base_model_sha256", "max_seq_length", "dimensions", "prompt"),
-)
-_PROTOCOLS = {
-    "stsb-dev": "the step with the best Spearman ×100 on STS-B dev was kept",
-    "last": "the last step was kept (no STS-B dev data was used)",
-}
 
 
 def _finish(
@@ -371,81 +338,5 @@ def _finish(
         export(model, output, model_card(record, chosen, rows))
     if shares := logged_shares(read_log(output / METRICS_FILE)):
         summary["duplicates"] = shares
-    protocol = {**{key: record[key] for key in _PROTOCOL if key in record}, **read_as(model)}
+    protocol = {**{key: record[key] for key in PROTOCOL if key in record}, **read_as(model)}
     return run.finish(protocol, rows or [], {"train_seconds": seconds}, model.device, **summary)
-
-
-def _record(
-    config: TrainConfig, identity: dict[str, Any], corpus: SpooledCorpus, selection: str, model: SentenceTransformer
-) -> dict[str, Any]:
-    """Return the content of ``run.json``, with which a resumed run must agree."""
-    precision = arithmetic.resolve(config.precision, model.device)
-    return {
-        **identity,
-        "training": {**identity["training"], "precision": precision, "processes": processes()},
-        "corpus": {
-            "source": corpus.source,
-            "sentences": corpus.sentences,
-            "sha256": corpus.sha256,
-            **({} if config.positive_column is None else {"positives": config.positive_column}),
-        },
-        "selection": selection,
-        # A prompt does not shorten the sentence. Vectors are trained at the size in use, after truncate_dim.
-        "max_seq_length": lowered(config.max_length, model, template_length(model) + added_tokens(model)),
-        "dimensions": model.get_embedding_dimension(),
-        **prompt_protocol(model, sides=False),
-    }
-
-
-def _settings_record(config: TrainConfig, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of the record that follows from the settings, without reading data."""
-    keys = ("batch_size", "accumulate", "learning_rate", "epochs", "max_steps", "max_length", "seed", "max_grad_norm")
-    own = {"method_sha256": source_sha256(objective_class(config.method))} if is_user_class(config.method) else {}
-    return {
-        "method": config.method,
-        **own,
-        "preset": config.preset,
-        "options": options,
-        "base_model": config.model,
-        "base_model_sha256": model_identity(resolve_model(config.model))["model_sha256"],
-        "pooling": config.pooling,
-        **({} if config.adapters is None else {"lora": config.adapters.record()}),
-        **({} if config.matryoshka is None else {"matryoshka_weights": parse_dimensions(config.matryoshka)}),
-        **({"prompt_options": config.prompt_settings} if config.prompt_settings else {}),
-        "training": {key: getattr(config, key) for key in keys}
-        | _only_given(config, "dropout", "mini_batch_size", "warmup_share"),
-        "eval_steps": config.eval_steps,
-    }
-
-
-def _only_given(config: TrainConfig, *names: str) -> dict[str, Any]:
-    """Return the settings of these names that are not None: a run without them is recorded as before they existed."""
-    return {name: getattr(config, name) for name in names if getattr(config, name) is not None}
-
-
-def _arguments(
-    config: TrainConfig, run: Run, *, evaluations: int | None, on_cpu: bool
-) -> SentenceTransformerTrainingArguments:
-    training = run.record["training"]
-    steps = config.max_steps or _steps(config, run.record)
-    eval_steps = math.ceil(steps / evaluations) if evaluations else config.eval_steps
-    return SentenceTransformerTrainingArguments(
-        **run.arguments(on_cpu=on_cpu, evaluate=evaluations != 0, eval_steps=max(1, eval_steps), steps=steps),
-        per_device_train_batch_size=training["batch_size"] // training["processes"],
-        gradient_accumulation_steps=config.accumulate,
-        num_train_epochs=config.epochs or 1.0,
-        max_steps=config.max_steps or -1,
-        lr_scheduler_type="linear",
-        warmup_steps=math.ceil((config.warmup_share or 0.0) * steps),
-        max_grad_norm=config.max_grad_norm,
-        dataloader_drop_last=True,  # a smaller last batch would have fewer negatives
-        ddp_find_unused_parameters=False,
-        ddp_broadcast_buffers=False,  # rows are grouped by length: ranks must not wait for each other inside a step
-        report_to=list(config.report_to) or "none",
-    )
-
-
-def _steps(config: TrainConfig, record: dict[str, Any]) -> float:
-    """Return the optimiser steps of a run given by epochs, counted as the trainer counts them."""
-    batches: int = record["corpus"]["sentences"] // record["training"]["batch_size"]  # a partial batch is dropped
-    return math.ceil(batches / config.accumulate) * (config.epochs or 1.0)
