@@ -46,6 +46,6 @@ class BAE(Recipe):
         order = yield from by_deletion(state)
         for place in state.within_budget(order):
             fillers = yield Fill(state.words, place)
-            words = others(state.words.words[place], fillers[: self.candidates])
+            words = others(state.original.words[place], fillers[: self.candidates])
             if (yield from take_best(state, place, words)):
                 return

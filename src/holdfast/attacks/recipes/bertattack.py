@@ -42,6 +42,6 @@ class BERTAttack(Recipe):
         order = ranked(places, (yield from saliency(state, places)), state.first.noise)
         predictions = yield Predict(state.original, self.candidates)
         for place in state.within_budget(order):
-            words = others(state.words.words[place], predictions[place])
+            words = others(state.original.words[place], predictions[place])
             if (yield from take_best(state, place, words)):
                 return

@@ -34,7 +34,7 @@ class Evasion(Recipe):
         """For each word by importance, take the spelling that reaches the goal or comes closest."""
         order = yield from by_deletion(state)
         for place in state.within_budget(order):
-            if (yield from take_best(state, place, self.spellings(state, state.words.words[place]))):
+            if (yield from take_best(state, place, self.spellings(state, state.original.words[place]))):
                 return
 
     def spellings(self, state: AttackState, word: str) -> list[str]:

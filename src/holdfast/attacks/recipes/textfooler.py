@@ -48,7 +48,7 @@ class TextFooler(Recipe):
         """For each word by importance, take the accepted candidate that reaches the goal or comes closest."""
         order = yield from by_deletion(state)
         for place in state.within_budget(order):
-            word = state.words.words[place]
+            word = state.original.words[place]
             neighbours = state.resources.synonyms.nearest(word, self.candidates, self.minimum_cosine)
             if (yield from take_best(state, place, neighbours)):
                 return
