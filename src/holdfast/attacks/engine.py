@@ -344,9 +344,7 @@ class Engine:
         for attack, vectors in zip(attacks, known, strict=True):
             texts: tuple[str, ...] = attack.request.texts  # type: ignore[union-attr]
             attack.queries += len(texts)
-            yield [
-                (vectors[text], self.target.verdict(attack.state.example, attack.outputs[text])) for text in texts
-            ]
+            yield [(vectors[text], self.target.verdict(attack.state.example, attack.outputs[text])) for text in texts]
 
     def _known_vectors(self, attack: _Running) -> dict[str, Any]:
         """Return the vectors of requested texts whose exact outputs, which are kept, hold them."""

@@ -41,7 +41,7 @@ VALID_SYNONYMS = "valid_synonyms"
 """The filter of synonyms, made of the other resources and of the package symspellpy."""
 
 TRAINING_EDITS = "training_edits"
-"""What a hardened encoder was trained on, read from its folder."""
+"""A resource without alternatives: the training of the attacked encoder, read from its folder."""
 
 
 def require_known(needed: Iterable[str], where: str) -> None:

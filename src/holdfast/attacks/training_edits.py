@@ -1,4 +1,4 @@
-"""What a hardened encoder was trained on, as an attacker reads it in its folder: kinds of noise, vocabulary, spelling.
+"""The training of a hardened encoder, as an attacker reads it in its folder: kinds of noise, vocabulary, spelling.
 
 An attacker who has the folder has all of it; a defence is worth what it withstands of such an attacker (Tramèr et al.,
 NeurIPS 2020).

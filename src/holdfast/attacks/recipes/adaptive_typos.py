@@ -29,6 +29,7 @@ class AdaptiveTypos(Recipe):
     NAME: ClassVar[str] = "adaptive-typos"
     IDEA: ClassVar[str] = "typing errors that a hardened encoder was not trained on"
     PAPER: ClassVar[str] = "none"
+    COST: ClassVar[float] = 1.0
     NEEDS: ClassVar[tuple[str, ...]] = (TRAINING_EDITS,)
     SYNONYMS: ClassVar[bool] = False
 

@@ -57,10 +57,15 @@ class Auto(Recipe):
 
     def recipes(self) -> tuple[Recipe, ...]:
         """Return the recipes in their order, the cheapest first, each with the budget of the ensemble."""
-        shared = {"max_share": self.max_share, "max_words": self.max_words}
         parts = sorted(self.parts or published_parts(), key=lambda part: part.COST)
         return tuple(
-            dataclasses.replace(part, **shared, valid_synonyms=self.valid_synonyms and part.SYNONYMS) for part in parts
+            dataclasses.replace(
+                part,
+                max_share=self.max_share,
+                max_words=self.max_words,
+                valid_synonyms=self.valid_synonyms and part.SYNONYMS,
+            )
+            for part in parts
         )
 
     def constraints(self) -> tuple[Constraint, ...]:

@@ -26,6 +26,7 @@ class BERTAttack(Recipe):
     NAME: ClassVar[str] = "bertattack"
     IDEA: ClassVar[str] = "predictions of a masked language model for the unmasked text"
     PAPER: ClassVar[str] = "Li et al., EMNLP 2020"
+    COST: ClassVar[float] = 0.9
     NEEDS: ClassVar[tuple[str, ...]] = ("masked_lm",)
 
     candidates: int = 8

@@ -33,6 +33,7 @@ class Geometry(Recipe):
     NAME: ClassVar[str] = "geometry"
     IDEA: ClassVar[str] = "the word with the largest gradient, moved along the gradient of the loss"
     PAPER: ClassVar[str] = "Meng and Wattenhofer, COLING 2020"
+    COST: ClassVar[float] = 0.8
     NEEDS: ClassVar[tuple[str, ...]] = ("synonyms",)
     GRADIENTS: ClassVar[bool] = True
 

@@ -28,6 +28,7 @@ class TextFooler(Recipe):
     NAME: ClassVar[str] = "textfooler"
     IDEA: ClassVar[str] = "neighbours in counter-fitted vector space, with the same part of speech"
     PAPER: ClassVar[str] = "Jin et al., AAAI 2020"
+    COST: ClassVar[float] = 1.1
     NEEDS: ClassVar[tuple[str, ...]] = ("synonyms",)
 
     candidates: int = 50

@@ -26,6 +26,7 @@ class Typos(Recipe):
     NAME: ClassVar[str] = "typos"
     IDEA: ClassVar[str] = "typing errors: a neighbouring key, swapped or dropped letters, wrong case"
     PAPER: ClassVar[str] = "none"
+    COST: ClassVar[float] = 1.0
     SYNONYMS: ClassVar[bool] = False
 
     tries: int = 2
