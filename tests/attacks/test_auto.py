@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -345,6 +346,19 @@ def test_a_function_is_attacked_without_the_recipes_that_need_gradients(
     )
     result = attack(settings)
     assert result["protocol"]["recipes"]["auto"]["left_out"].keys() == {"geometry"}
+
+
+def test_a_hardened_model_is_attacked_by_what_its_folder_tells(
+    here: Path, light: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(here / "model", here / "hardened")
+    (here / "hardened" / "harden.json").write_text('{"protocol": {"options": {"edits": "typing"}}}')
+    words = [word if word != "model" else "hardened" for word in AUTO]
+    assert main([*words, "--output", "r.json"]) == 0
+    assert "the model is hardened: adaptive-typos avoids what it was trained on" in capsys.readouterr().err
+    protocol = read_result(here / "r.json")["protocol"]
+    assert "adaptive-typos" in protocol["recipes"]["auto"]["parts"]
+    assert protocol["training_edits"]["edits"] == ["typing"]
 
 
 def test_a_recipe_that_is_no_ensemble_has_no_winner(

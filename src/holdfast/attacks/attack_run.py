@@ -23,14 +23,14 @@ from holdfast.attacks.attack_processes import other_processes, wait_for
 from holdfast.attacks.attack_progress import AttackProgress
 from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.engine import Engine
-from holdfast.attacks.ensemble import about_ensembles, attacks_per_text, for_folder, for_target, won_by
+from holdfast.attacks.ensemble import about_ensembles, attacks_per_text, for_folder, for_target, reads_training, won_by
 from holdfast.attacks.examples import Attempt
 from holdfast.attacks.journal import Journal, Key
 from holdfast.attacks.long_texts import about_long_texts
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
 from holdfast.attacks.recipe_choice import make_recipes, recipe_record
 from holdfast.attacks.recipes import Recipe
-from holdfast.attacks.resource_names import SETS
+from holdfast.attacks.resource_names import SETS, TRAINING_EDITS
 from holdfast.attacks.resources import Resources, availability
 from holdfast.attacks.shared_vectors import share_vectors
 from holdfast.attacks.work_estimate import WorkEstimate, attack_estimate
@@ -144,6 +144,7 @@ class _Run:
             **(forms_protocol([self.model.form.form]) if self.model.form is not None else {}),
             "recipes": {recipe.NAME: recipe_record(recipe) for recipe in self.recipes},
             "resources": dict(vars(self.settings.resource_names)),
+            **({"training_edits": self.resources.training_edits.record()} if reads_training(self.recipes) else {}),
             "precision": self.settings.precision,
             "seed": self.settings.seed,
             "model_sha256": self.model.identity["model_sha256"],
@@ -159,6 +160,8 @@ def _load(settings: AttackSettings, recipes: Sequence[Recipe], console: Console 
     recipes = for_folder(recipes, folder)
     resources = Resources(settings.resource_names, data=settings.data, device=settings.device, attacked=folder)
     resources.require(dict.fromkeys(name for recipe in recipes for name in recipe.needs()))
+    if reads_training(recipes):
+        resources.require([TRAINING_EDITS])
     if rank == 0:
         with stage(console, "loading the linguistic resources", announce=False):
             _load_similarity(settings, resources)

@@ -15,6 +15,8 @@ from holdfast.attacks.resource_names import TRAINING_EDITS
 from holdfast.attacks.targets import Target
 from holdfast.attacks.training_edits import training_record
 
+RECIPES_TRIED = 3
+"""About the attacks whose queries an ensemble makes for a text: most are broken by one of the first recipes."""
 NO_GRADIENTS = "the model gives no gradients in this form"
 
 
@@ -48,13 +50,19 @@ def about_ensembles(recipes: Sequence[Recipe]) -> Iterator[str]:
             yield f"auto: {names}; each may change {100 * recipe.max_share:g} % of the words"
             for name, reason in recipe.left_out:
                 yield f"auto: {name} is left out: {reason}"
-            if any(TRAINING_EDITS in part.NEEDS for part in parts):
+            if reads_training([recipe]):
                 yield "auto: the model is hardened: adaptive-typos avoids what it was trained on"
 
 
+def reads_training(recipes: Sequence[Recipe]) -> bool:
+    """Return True if a recipe, or a part of an ensemble, attacks by what the model was trained on."""
+    parts = [part for recipe in recipes for part in (recipe.recipes() if isinstance(recipe, Auto) else (recipe,))]
+    return any(TRAINING_EDITS in part.NEEDS for part in parts)
+
+
 def attacks_per_text(recipes: Sequence[Recipe]) -> int:
-    """Return how many attacks on a text the recipes are, for an estimate of the work."""
-    return sum(len(recipe.recipes()) if isinstance(recipe, Auto) else 1 for recipe in recipes)
+    """Return how many attacks on a text the recipes are, about, for an estimate of the work."""
+    return sum(RECIPES_TRIED if isinstance(recipe, Auto) else 1 for recipe in recipes)
 
 
 def won_by(attempts: Sequence[Attempt]) -> Mapping[str, int]:

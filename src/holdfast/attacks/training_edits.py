@@ -36,7 +36,7 @@ class TrainingEdits:
     """The changes of texts that an encoder was trained to ignore.
 
     Attributes:
-        source: the file that tells them.
+        source: name of the file that tells them.
         kinds: kinds of noise and typing errors in training, as `holdfast.objectives.anchored` takes them.
         normalise: the tokeniser's normalisation, after which the vocabulary is read.
         vocabulary: entries of the tokeniser's vocabulary; words of no dictionary among them are misspellings, or names,
@@ -65,7 +65,7 @@ class TrainingEdits:
             )
         kinds = _kinds(read_object(record), record)
         normalise, vocabulary = _tokeniser(folder)
-        return cls(str(record), kinds, normalise, vocabulary, _dictionary(folder / _DICTIONARY))
+        return cls(record.name, kinds, normalise, vocabulary, _dictionary(folder / _DICTIONARY))
 
     def record(self) -> dict[str, Any]:
         """Return what was read, for a result."""
