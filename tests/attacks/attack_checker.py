@@ -140,16 +140,22 @@ class Checker:
             require(old.isalpha() and len(old) > 1 and old.lower() not in STOP_WORDS, f"{old!r} may not be changed")
             require(new != old, f"{old!r} was exchanged by itself")
             before, after = row["changed"][:number], row["changed"][: number + 1]
+            recipe = row["changed_by"][number] if "changed_by" in row else row["recipe"]
+            if "changed_by" in row:
+                constants = self.recipes[row["recipe"]]["parts"][recipe]["constants"]
+            if len(set(row.get("changed_by", ()))) > 1:
+                # The text in which a word was changed is not known: a word before it may have been changed again later.
+                continue
             require(
-                self.is_candidate(
-                    row["recipe"], constants, self.rebuilt(row, before), row["original"], place, old, new
-                ),
-                f"{new!r} is no candidate of {row['recipe']} for {old!r}",
+                self.is_candidate(recipe, constants, self.rebuilt(row, before), row["original"], place, old, new),
+                f"{new!r} is no candidate of {recipe} for {old!r}",
             )
-            if row["recipe"] in SAME_PART_OF_SPEECH:
+            if recipe in SAME_PART_OF_SPEECH:
                 self.check_part_of_speech(row, before, place, new, constants["verbs_as_nouns"])
-            if row["recipe"] in COMPARED_WITH:
-                comparisons += self.comparison(row, constants, before, after, place)
+            if recipe in COMPARED_WITH:
+                comparisons += self.comparison(row, constants, before, after, place, recipe)
+        if len(set(row.get("changed_by", ()))) > 1:
+            comparisons += self.whole_text(row)
         if row.get("similarity") is not None:
             whole, message = (row["original"], row["adversarial"]), row["similarity"]
             comparisons.append(Comparison(row, whole, message, message, "the similarity is told wrongly"))
@@ -166,7 +172,13 @@ class Checker:
     # --- constraints ---------------------------------------------------------------------------------------------
 
     def comparison(
-        self, row: dict[str, Any], constants: dict[str, Any], before: list[Any], after: list[Any], place: int
+        self,
+        row: dict[str, Any],
+        constants: dict[str, Any],
+        before: list[Any],
+        after: list[Any],
+        place: int,
+        recipe: str,
     ) -> list[Comparison]:
         """The texts that must be similar for an exchange; none of a text that is shorter than the recipe's window."""
         count, width, window = len(WORD.findall(row["original"])), constants.get("window"), None
@@ -176,11 +188,22 @@ class Checker:
             # The word stands in the middle, or as near to it as the ends of the text allow.
             first = min(max(place - width // 2, 0), count - width)
             window = (first, first + width)
-        reference = before if COMPARED_WITH[row["recipe"]] == "before" else []
+        reference = before if COMPARED_WITH[recipe] == "before" else []
         texts = (self.rebuilt(row, reference, window), self.rebuilt(row, after, window))
         old, new = after[-1][1:]
         least = self.threshold(constants["minimum_similarity"])
         return [Comparison(row, texts, least, 2.0, f"with {new!r} for {old!r} the text is not similar enough")]
+
+    def whole_text(self, row: dict[str, Any]) -> list[Comparison]:
+        """The original and a text of several recipes, which all of them that compare whole texts must accept."""
+        found = []
+        for recipe in dict.fromkeys(row["changed_by"]):
+            constants = self.recipes[row["recipe"]]["parts"][recipe]["constants"]
+            if recipe in COMPARED_WITH and constants.get("window") is None:
+                least = self.threshold(constants["minimum_similarity"])
+                texts = (row["original"], row["adversarial"])
+                found.append(Comparison(row, texts, least, 2.0, f"{recipe} does not accept the text of all"))
+        return found
 
     def check_similarities(self, comparisons: Sequence[Comparison]) -> None:
         """All comparisons, by vectors that are computed together.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from holdfast.attacks.training_edits import TrainingEdits
 from holdfast.cli import main
 from holdfast.edits.words import in_case_of
 from holdfast.results import read_result
@@ -109,6 +110,7 @@ class Resources:
     def __init__(self, small: SmallResources) -> None:
         self.synonyms = self.tagger = self.similarity = small
         self.wordnet, self.masked_lm = SmallWordNet(), small.masked_lm
+        self.training_edits = TrainingEdits("small", ("typing",), str.lower, frozenset(WORDS))
         self.small = small
 
 

@@ -17,6 +17,7 @@ from holdfast.adversary.masked_lm import MaskedLM
 from holdfast.attacks import BAE, PWWS, RECIPES, BERTAttack, Geometry, Recipe, TextBugger, TextFooler, Typos
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt, Example, Outcome
+from holdfast.attacks.recipe_choice import recipe_record
 from holdfast.attacks.targets import ClassifierTarget
 from holdfast.edits.words import STOP_WORDS
 
@@ -49,7 +50,7 @@ class SmallChecker(Checker):
 
 def checker(recipe: Recipe, attempts: list[Attempt], lm: MaskedLM, minimum: float = 0.3) -> SmallChecker:
     """A checker of attempts, as if they had been read from a result file."""
-    protocol = {"recipes": {recipe.NAME: {"constants": dict(vars(recipe))}}}
+    protocol = {"recipes": {recipe.NAME: recipe_record(recipe)}}
     rows = [attempt.row() for attempt in attempts]
     return SmallChecker({"protocol": protocol, "examples": rows}, Path(), lm.source, minimum=minimum)
 

@@ -21,7 +21,8 @@ from holdfast.attacks.targets import CallableTarget, ClassifierTarget
 from holdfast.edits.words import Words
 
 # Random models of few words are not often deceived by typing errors: those may change more words here.
-ALL = [RECIPES[name](max_share=0.6) if name in ("typos", "evasion") else RECIPES[name]() for name in RECIPES]
+OFTEN = ("typos", "evasion", "adaptive-typos")
+ALL = [RECIPES[name](max_share=0.6) if name in OFTEN else RECIPES[name]() for name in RECIPES]
 ALL += [Geometry(source="neighbours"), PWWS(reconsider=False)]
 
 

@@ -342,6 +342,25 @@ def test_attacks_that_differ_are_refused_or_told(capsys: pytest.CaptureFixture[s
     assert "the attacks used different resources" in capsys.readouterr().out
 
 
+def test_ensembles_of_other_recipes_are_compared_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    def ensemble(name: str, **parts: int) -> str:
+        made = Path(attack(name, {"p": "+", "q": "-"}, recipe="auto"))
+        result = json.loads(made.read_text())
+        recipe = result["protocol"]["recipes"]["auto"]
+        recipe["parts"] = {part: {"constants": {"tries": tries}} for part, tries in parts.items()}
+        made.write_text(json.dumps(result))
+        return str(made)
+
+    a = ensemble("a.json", typos=2, pwws=1)
+    assert main(["compare", a, ensemble("b.json", typos=2, pwws=1)]) == 0
+    assert "in some of the results only" not in capsys.readouterr().out
+    assert main(["compare", a, ensemble("b.json", typos=2, pwws=1, adaptive=1)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "mr all auto has adaptive in some of the results only: each is its own worst case" in said
+    assert main(["compare", a, ensemble("b.json", typos=3)]) == 2
+    assert "auto runs typos with other constants than in a.json" in capsys.readouterr().err
+
+
 def test_neighbours_are_lost_among_the_same_texts(capsys: pytest.CaptureFixture[str]) -> None:
     a = attack("a.json", {"p": "+", "q": "-", "r": "."}, goal="neighbours", k=5)
     b = attack("b.json", {"p": "+", "q": "+", "s": "-"}, goal="neighbours", k=5)

@@ -77,7 +77,8 @@ def test_every_recipe_has_its_page_with_its_constants(recipe: str) -> None:
     table = re.search(r"^\| constant .*\n\|---.*\n((?:\|.*\n)+)", page, flags=re.MULTILINE)
     assert table is not None
     rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in table[1].splitlines()]
-    assert {row[0]: row[1] for row in rows} == {name: setting(value) for name, value in vars(RECIPES[recipe]()).items()}
+    constants = RECIPES[recipe]().constants()
+    assert {row[0]: row[1] for row in rows} == {name: setting(value) for name, value in constants.items()}
     for part in ("goal", "ranking", "substitutes", "constraints", "budget"):
         assert f"\n| {part} | " in page, part
     assert "## What differs" in page

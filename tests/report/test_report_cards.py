@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_results import attack, audit, evaluate, result, row, train, write
+from small_results import attack, audit, evaluate, example, result, row, train, write
 
 from holdfast.report.contents import make_contents
+from holdfast.report.examples import _outcome
 from holdfast.report.result_sources import read_sources
+from holdfast.report.tables import attack_table
 
 
 def facts(folder: Path, *made: dict[str, Any] | str, seeds: bool = False) -> dict[str, str]:
@@ -71,6 +73,24 @@ def test_attack_success_by_split_over_recipes_and_seeds(tmp_path: Path) -> None:
         f"{name}, pwws": "45.0 ± 7.1\u00a0%",
         f"{name}, typos": "41.0\u00a0%",
     }
+
+
+def test_the_worst_case_over_recipes_is_the_figure_of_a_card(tmp_path: Path) -> None:
+    found = facts(tmp_path, attack("a", 20.0, recipes=("pwws", "auto")))
+    assert found == {"attack success on mr, worst case of all recipes": "21.0\u00a0%"}
+
+
+def test_the_table_says_which_recipes_broke_texts_and_what_to_quote(tmp_path: Path) -> None:
+    made = attack("a", 20.0, recipes=("auto",))
+    made["results"][0]["won_by"] = {"typos": 7, "typos + pwws": 2}
+    table = attack_table(read_sources([write(tmp_path / "a.json", made)]))
+    assert table is not None
+    assert (table.rows[0][1].text, table.rows[0][1].detail) == ("auto", "typos 7, typos + pwws 2")
+    assert "A claim of robustness quotes auto" in table.note
+    other = attack_table(read_sources([write(tmp_path / "b.json", attack("a", 20.0))]))
+    assert other is not None
+    assert "auto" not in other.note
+    assert _outcome(example(0, "auto", changed_by=["typos", "pwws", "typos"])).endswith("by typos + pwws")
 
 
 @pytest.mark.parametrize(("split", "task"), [("all", "mr"), ("test", "mr"), ("dev", "mr dev")])

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from holdfast.attacks.examples import Attempt, Example
     from holdfast.attacks.metrics import summarise
     from holdfast.attacks.recipes import RECIPES, Recipe
+    from holdfast.attacks.recipes.adaptive_typos import AdaptiveTypos
+    from holdfast.attacks.recipes.auto import Auto
     from holdfast.attacks.recipes.bae import BAE
     from holdfast.attacks.recipes.bertattack import BERTAttack
     from holdfast.attacks.recipes.evasion import Evasion
@@ -33,8 +35,10 @@ __all__ = [
     "PAPER",
     "PWWS",
     "RECIPES",
+    "AdaptiveTypos",
     "AttackSettings",
     "Attempt",
+    "Auto",
     "BERTAttack",
     "CallableTarget",
     "ClassifierTarget",
@@ -58,11 +62,15 @@ __getattr__ = lazy_exports(
     __name__,
     {
         "AttackSettings": "attack_settings",
-        **dict.fromkeys(("DriftTarget", "RetrievalTarget", "ScoredPairTarget"), "encoder_targets"),
+        "DriftTarget": "encoder_targets",
+        "RetrievalTarget": "retrieval_target",
+        "ScoredPairTarget": "scored_pair_target",
         "Engine": "engine",
         **dict.fromkeys(("Attempt", "Example"), "examples"),
         "summarise": "metrics",
         **dict.fromkeys(("RECIPES", "Recipe"), "recipes"),
+        "AdaptiveTypos": "recipes.adaptive_typos",
+        "Auto": "recipes.auto",
         "BAE": "recipes.bae",
         "BERTAttack": "recipes.bertattack",
         "Evasion": "recipes.evasion",

@@ -23,14 +23,16 @@ from holdfast.attacks.attack_processes import other_processes, wait_for
 from holdfast.attacks.attack_progress import AttackProgress
 from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.engine import Engine
+from holdfast.attacks.ensemble import about_ensembles, attacks_per_text, for_folder, for_target, reads_training, won_by
 from holdfast.attacks.examples import Attempt
 from holdfast.attacks.journal import Journal, Key
 from holdfast.attacks.long_texts import about_long_texts
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
 from holdfast.attacks.recipe_choice import make_recipes, recipe_record
 from holdfast.attacks.recipes import Recipe
-from holdfast.attacks.resource_names import SETS
+from holdfast.attacks.resource_names import SETS, TRAINING_EDITS
 from holdfast.attacks.resources import Resources, availability
+from holdfast.attacks.shared_vectors import share_vectors
 from holdfast.attacks.work_estimate import WorkEstimate, attack_estimate
 from holdfast.backends.backend_options import refuse_precision
 from holdfast.data.sources import STDIN
@@ -39,7 +41,7 @@ from holdfast.errors import UserError
 from holdfast.files import exclusive, output_lock, paths_in, write_text
 from holdfast.forms import forms_protocol
 from holdfast.input_limits import cut_line
-from holdfast.model_lookup import is_function
+from holdfast.model_lookup import is_function, resolve_model
 from holdfast.number_ranges import check_numbers
 from holdfast.precision import ResolvedPrecision
 from holdfast.precision import resolve as resolve_precision
@@ -142,6 +144,7 @@ class _Run:
             **(forms_protocol([self.model.form.form]) if self.model.form is not None else {}),
             "recipes": {recipe.NAME: recipe_record(recipe) for recipe in self.recipes},
             "resources": dict(vars(self.settings.resource_names)),
+            **({"training_edits": self.resources.training_edits.record()} if reads_training(self.recipes) else {}),
             "precision": self.settings.precision,
             "seed": self.settings.seed,
             "model_sha256": self.model.identity["model_sha256"],
@@ -153,8 +156,12 @@ def _load(settings: AttackSettings, recipes: Sequence[Recipe], console: Console 
     rank, world = _place(settings)
     with stage(console, f"reading {settings.texts or settings.task}", announce=False):
         inputs = load_inputs(settings)
-    resources = Resources(settings.resource_names, data=settings.data, device=settings.device)
+    folder = None if is_function(settings.model) else resolve_model(settings.model)
+    recipes = for_folder(recipes, folder)
+    resources = Resources(settings.resource_names, data=settings.data, device=settings.device, attacked=folder)
     resources.require(dict.fromkeys(name for recipe in recipes for name in recipe.needs()))
+    if reads_training(recipes):
+        resources.require([TRAINING_EDITS])
     if rank == 0:
         with stage(console, "loading the linguistic resources", announce=False):
             _load_similarity(settings, resources)
@@ -164,6 +171,8 @@ def _load(settings: AttackSettings, recipes: Sequence[Recipe], console: Console 
     if needing and not model.target.has_gradients:
         form = "" if model.form is None else f" as {model.form.form}"
         raise UserError(f"{settings.model}{form} gives no gradients: leave {needing[0]} out of --recipes")
+    recipes = for_target(recipes, model.target)
+    share_vectors(model.target, resources, model.identity["model_sha256"])
     settings = replace(settings, precision=_precision(settings, model))
     return _Run(settings, recipes, inputs, model, resources, console, rank, world)
 
@@ -171,7 +180,8 @@ def _load(settings: AttackSettings, recipes: Sequence[Recipe], console: Console 
 def _estimate(run: _Run, done: Mapping[Key, Attempt]) -> WorkEstimate:
     """Estimate the attack on the examples that are not finished, by the time of the first ones, and print it."""
     keys = [(recipe.NAME, example.number) for recipe in run.recipes for example in run.inputs.examples]
-    recipes = len({recipe for recipe, number in keys if (recipe, number) not in done})
+    unfinished = {recipe for recipe, number in keys if (recipe, number) not in done}
+    recipes = attacks_per_text([recipe for recipe in run.recipes if recipe.NAME in unfinished])
     waiting = {number for recipe, number in keys if (recipe, number) not in done}
     examples = [example for example in run.inputs.examples if example.number in waiting]
     call_batch = run.settings.call_batch if is_function(run.settings.model) else None
@@ -187,7 +197,7 @@ def _print_notes(run: _Run) -> dict[str, Any]:
     truncated = {} if cuts is None else {"truncated": cuts.record()}
     if run.rank == 0 and run.console is not None:
         matched = [] if run.model.classes is None else [run.model.classes.describe()]
-        lines = [*inputs.notes, *matched, cut_line(truncated.get("truncated"))]
+        lines = [*about_ensembles(run.recipes), *inputs.notes, *matched, cut_line(truncated.get("truncated"))]
         for line in (*filter(None, lines), *about_long_texts(inputs.examples, target)):
             run.print_line(line)
     return truncated
@@ -297,6 +307,8 @@ def _result(
                 "skipped": skip_reasons(own),
             }
         )
+        if winners := won_by(own):
+            rows[-1]["won_by"] = winners
         examples += [attempt.row() for attempt in own]
     result = new_result(
         "attack",

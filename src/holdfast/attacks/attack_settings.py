@@ -29,7 +29,8 @@ class AttackSettings(BackendOptions, ResourceOptions, RolePromptOptions, Endpoin
     Attributes:
         model: A classifier, an encoder, or call:package.module:function (list of texts -> scores of classes, or
             vectors); none with --endpoint.
-        recipes: Recipes, or FILE.py:Class, joined by commas; `holdfast recipes` lists them.
+        recipes: Recipes, or FILE.py:Class, joined by commas; `holdfast recipes` lists them. auto: the worst case over
+            all, for each text, the figure for a claim of robustness.
         task: sst2, mr, ag_news, textfooler/mr, snli, ...: wrong classes; stsb, sickr: wrong scores.
         texts: Sentences without labels in place of a task, as for --corpus of train.
         search: For --goal neighbours: corpus to search, as for --corpus of train; None: all of --texts, or of the

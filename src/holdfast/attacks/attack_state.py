@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from holdfast.attacks.examples import Example, Verdict
@@ -39,9 +39,12 @@ class Constraint:
 
     Attributes:
         NEEDS: names of the resources it uses, as in :class:`~holdfast.attacks.resources.Resources`.
+        WHOLE: whether it limits the changed text as a whole, beside the original. If another recipe goes on from the
+            text of this one, such a constraint stays.
     """
 
     NEEDS: ClassVar[tuple[str, ...]] = ()
+    WHOLE: ClassVar[bool] = False
 
     def may_change(self, word: str) -> bool:
         """Return True if a word of the original text may be changed."""
@@ -82,7 +85,13 @@ class AttackState:
         words: the current text.
         verdict: verdict on the current text.
         changed: positions of changed words, in the order of the changes.
+        changed_by: the recipe that made each of these changes.
         tried: number of words for which substitutes were tried.
+        seed: the random seed of the run.
+        gradients: whether the target gives gradients.
+        recipe: name of the recipe.
+        begun: positions of the words that were changed already in the text from which the recipe began. They may be
+            changed again, in place of the change before, without cost for the budget.
     """
 
     example: Example
@@ -98,7 +107,12 @@ class AttackState:
     words: Words = field(init=False)
     verdict: Verdict = field(init=False)
     changed: list[int] = field(default_factory=list)
+    changed_by: list[str] = field(default_factory=list)
     tried: int = 0
+    seed: int = 0
+    gradients: bool = False
+    recipe: str = ""
+    begun: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         self.words, self.verdict = self.original, self.first
@@ -107,23 +121,63 @@ class AttackState:
         self.budget = min((constraint.budget(count) for constraint in self.constraints), default=count)
 
     def within_budget(self, order: Iterable[int]) -> Iterator[int]:
-        """Yield places in the given order until the budget is used up."""
+        """Yield places in the given order until the budget is used up; after that those in `begun` alone."""
         for place in order:
-            if len(self.changed) >= self.budget:
-                return
-            yield place
+            if len(self.changed) < self.budget or place in self.begun:
+                yield place
 
     def allowed(self, place: int, words: Iterable[str]) -> Generator[Request, Any, Candidates]:
         """Return the substitutes for a word that satisfy all constraints."""
         candidates: Candidates = [Candidate(word) for word in words]
+        if place in self.begun:  # the original word would undo the change that is counted
+            candidates = [each for each in candidates if each.word != self.original.words[place]]
         for constraint in self.constraints:
             candidates = yield from constraint.filter(self, place, candidates)
         return candidates
 
     def take(self, place: int, words: Words, verdict: Verdict) -> None:
-        """Accept a text that differs in one more word."""
+        """Accept a text that differs in one more word, or has another change of a word in `begun`."""
         self.words, self.verdict = words, verdict
+        if place in self.changed:
+            at = self.changed.index(place)
+            del self.changed[at], self.changed_by[at]
         self.changed.append(place)
+        self.changed_by.append(self.recipe)
+
+    def follow(self, other: AttackState) -> None:
+        """Accept the text of another attack on the same example, with its changes."""
+        self.words, self.verdict = other.words, other.verdict
+        self.changed, self.changed_by = list(other.changed), list(other.changed_by)
+
+    def begin(self, recipe: str, constraints: Sequence[Constraint]) -> AttackState:
+        """Return the state of another recipe on the same example, from the original: as if it attacked alone."""
+        return replace(
+            self,
+            recipe=recipe,
+            constraints=constraints,
+            rng=random_numbers(self.seed, recipe, self.example.number),
+            changed=[],
+            changed_by=[],
+            tried=0,
+            begun=frozenset(),
+        )
+
+    def go_on(self, recipe: str, constraints: Sequence[Constraint]) -> AttackState:
+        """Return the state of another recipe that begins from the text of this one.
+
+        Budget and similarity are those of the whole text beside the original: the constraints of this attack that
+        limit the text as a whole stay.
+        """
+        stay = [constraint for constraint in self.constraints if constraint.WHOLE]
+        state = self.begin(f"{recipe} after {self.recipe}", tuple(dict.fromkeys([*constraints, *stay])))
+        state.recipe, state.begun = recipe, frozenset(self.changed)
+        state.follow(self)
+        return state
+
+
+def random_numbers(seed: int, recipe: str, number: int) -> random.Random:
+    """Return the random numbers of a recipe for the example of a number."""
+    return random.Random(f"{seed}/{recipe}/{number}")
 
 
 def changeable(words: Words, seen: int, constraints: Sequence[Constraint]) -> list[int]:

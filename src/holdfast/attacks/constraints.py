@@ -38,6 +38,8 @@ class Budget(Constraint):
         max_words: largest number of words; None: no limit.
     """
 
+    WHOLE: ClassVar[bool] = True
+
     max_share: float = 1.0
     max_words: int | None = None
 
@@ -67,8 +69,8 @@ class SamePartOfSpeech(Constraint):
     verbs_as_nouns: bool = False
 
     def accepts(self, state: AttackState, place: int, word: str) -> bool:
-        """Return True if the word has the tag of the current word."""
-        tag, wanted = (self._tag(state, place, each) for each in (word, state.words.words[place]))
+        """Return True if the word has the tag of the original word."""
+        tag, wanted = (self._tag(state, place, each) for each in (word, state.original.words[place]))
         return tag == wanted or (self.verbs_as_nouns and {tag, wanted} == {"NOUN", "VERB"})
 
     def _tag(self, state: AttackState, place: int, word: str) -> str:
@@ -99,10 +101,12 @@ class SimilarText(Constraint):
         minimum: minimum cosine, as published for USE; it is converted for other encoders.
         window: number of words around the substitution that are compared; shorter texts are not compared, as in
             TextAttack. None: compare whole texts.
-        to_original: compare with the original text, not with the current one.
+        to_original: compare with the original text, not with the current one. With a text that another recipe has
+            changed the original is always compared, so that the changes do not add up.
     """
 
     NEEDS: ClassVar[tuple[str, ...]] = ("similarity",)
+    WHOLE: ClassVar[bool] = True
 
     minimum: float
     window: int | None = None
@@ -113,7 +117,7 @@ class SimilarText(Constraint):
         window = self.window
         if window is not None and len(state.original.words) < window:
             return candidates
-        reference = state.original if self.to_original else state.words
+        reference = state.original if self.to_original or state.begun else state.words
         texts = [state.words.exchanged(place, candidate.word) for candidate in candidates]
         if window is None:
             pairs = [(reference.text, text.text) for text in texts]

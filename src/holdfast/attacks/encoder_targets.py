@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,10 +63,12 @@ class EncoderTarget(Target):
 
     Attributes:
         search_model: a cheaper form of the model, which answers the search in fp32; None: the model does, in bf16.
+        shared: function that encodes texts in fp32 and remembers them, for another use of the model; None: no other.
     """
 
     has_classes = False
     search_model: SentenceEncoder | None = None
+    shared: Callable[[Sequence[str]], Vectors] | None = None
 
     def __init__(
         self, model: SentenceEncoder, *, source: str, role: Role | None = None, form: FittedForm | None = None
@@ -93,7 +95,14 @@ class EncoderTarget(Target):
 
     def units(self, texts: Sequence[str], *, exact: bool = True) -> Unit:
         """Return the normalised vectors, (n, d) fp64, in the form of stored texts."""
-        return normalised(stored(self.encoded(list(texts), self.role, "fp32" if exact else "bf16"), self.form))
+        vectors = self._vectors_of(list(texts), exact=exact)
+        return normalised(stored(vectors, self.form))
+
+    def _vectors_of(self, texts: Sequence[str], *, exact: bool) -> Vectors:
+        """Return the vectors of attacked texts, (n, d)."""
+        if self.shared is not None and exact:
+            return self.shared(texts)
+        return self.encoded(texts, self.role, "fp32" if exact else "bf16")
 
     def encoded(
         self,
@@ -149,8 +158,16 @@ class EncoderTarget(Target):
 
     def vectors(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
         """Return the normalised vectors twice: as points in the space of :meth:`gradients` and as outputs."""
-        units = self.units([text for _, text in questions])
-        return [(torch.from_numpy(unit).float(), output) for unit, output in zip(units, self.read(units), strict=True)]
+        outputs = self.read(self.units([text for _, text in questions]))
+        return [(self.vector(output), output) for output in outputs]
+
+    def vector(self, output: Output) -> Tensor:
+        """Return the normalised vector, in fp32."""
+        return torch.from_numpy(self.unit(output)).float()
+
+    def unit(self, output: Output) -> Unit:
+        """Return the normalised vector in an output of :meth:`read`, (d,) fp64."""
+        return output  # type: ignore[no-any-return]
 
 
 class DriftTarget(EncoderTarget):

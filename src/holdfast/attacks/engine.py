@@ -12,14 +12,13 @@ PWWS queries 38 million characters at once), so later attacks wait while earlier
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.attacks.attack_progress import UnderWay
 from holdfast.attacks.attack_settings import SIDE_BY_SIDE
-from holdfast.attacks.attack_state import AttackState
+from holdfast.attacks.attack_state import AttackState, random_numbers
 from holdfast.attacks.examples import Attempt, Example, Verdict, skipped, verdict_record
 from holdfast.attacks.recipes import Recipe
 from holdfast.attacks.requests import (
@@ -183,7 +182,7 @@ class Engine:
 
     def _begin(self, recipe: Recipe, example: Example, output: Output) -> _Running | Attempt:
         verdict = self.target.verdict(example, output)
-        rng = random.Random(f"{self.seed}/{recipe.NAME}/{example.number}")
+        rng = random_numbers(self.seed, recipe.NAME, example.number)
         state = AttackState(
             example,
             Words.of(example.text),
@@ -193,6 +192,9 @@ class Engine:
             self.target.unknown,
             self.target.seen(example),
             recipe.constraints(),
+            seed=self.seed,
+            gradients=self.target.has_gradients,
+            recipe=recipe.NAME,
         )
         attack = _Running(state, recipe.NAME, recipe.search(state), {example.text: output}, {example.text})
         if verdict.reached:
@@ -226,6 +228,7 @@ class Engine:
             before=verdict_record(state.first, example, classes),
             after=verdict_record(state.verdict, example, classes),
             changed=tuple((p, state.original.words[p], state.words.parts[2 * p + 1]) for p in state.changed),
+            changed_by=tuple(state.changed_by) if set(state.changed_by) - {attack.recipe} else (),
             queries=attack.queries,
             passes=attack.passes,
         )
@@ -324,13 +327,28 @@ class Engine:
         return self.target.gradients([(a.state.example, a.request.words) for a in attacks])  # type: ignore[union-attr]
 
     def _vectorise(self, attacks: Sequence[_Running]) -> Iterator[list[tuple[Any, Verdict]]]:
-        questions = [(a.state.example, text) for a in attacks for text in a.request.texts]  # type: ignore[union-attr]
-        located = iter(self.target.vectors(questions))
-        self.passes += len(questions)
-        for attack in attacks:
+        known: list[dict[str, Any]] = [self._known_vectors(attack) for attack in attacks]
+        new = [
+            (number, text)
+            for number, attack in enumerate(attacks)
+            for text in dict.fromkeys(attack.request.texts)  # type: ignore[union-attr]
+            if text not in known[number]
+        ]
+        located = self.target.vectors([(attacks[number].state.example, text) for number, text in new])
+        self.passes += len(new)
+        for (number, text), (z, output) in zip(new, located, strict=True):
+            attack, known[number][text] = attacks[number], z
+            attack.outputs[text] = output
+            attack.passes += 1
+            attack.confirmed.add(text)
+        for attack, vectors in zip(attacks, known, strict=True):
             texts: tuple[str, ...] = attack.request.texts  # type: ignore[union-attr]
             attack.queries += len(texts)
-            attack.passes += len(texts)
-            attack.confirmed.update(texts)
-            places = [next(located) for _ in texts]
-            yield [(z, self.target.verdict(attack.state.example, output)) for z, output in places]
+            yield [(vectors[text], self.target.verdict(attack.state.example, attack.outputs[text])) for text in texts]
+
+    def _known_vectors(self, attack: _Running) -> dict[str, Any]:
+        """Return the vectors of requested texts whose exact outputs, which are kept, hold them."""
+        texts: tuple[str, ...] = attack.request.texts  # type: ignore[union-attr]
+        exact = {text: attack.outputs[text] for text in texts if text in attack.confirmed and text in attack.outputs}
+        found = {text: self.target.vector(output) for text, output in exact.items()}
+        return {text: vector for text, vector in found.items() if vector is not None}

@@ -78,6 +78,7 @@ class Attempt:
         after: its verdict on the adversarial text, computed in fp32.
         words: number of words of the original.
         changed: ``(place, old word, new word)`` for each changed word, in the order of the changes.
+        changed_by: the recipe that made each of these changes, for an ensemble of recipes; else empty.
         queries: texts queried, including repeated ones, as the papers count.
         passes: texts that were actually computed by the target.
         similarity: cosine of original and adversarial text by the encoder that the result names.
@@ -95,18 +96,22 @@ class Attempt:
     after: dict[str, Any] = field(default_factory=dict)
     words: int = 0
     changed: tuple[tuple[int, str, str], ...] = ()
+    changed_by: tuple[str, ...] = ()
     queries: int = 0
     passes: int = 0
     similarity: float | None = None
 
     def row(self) -> dict[str, Any]:
         """Return the attempt as a JSON-serialisable dict."""
-        return {**asdict(self), "changed": [list(change) for change in self.changed]}
+        row = {**asdict(self), "changed": [list(change) for change in self.changed]}
+        by = list(row.pop("changed_by"))
+        return {**row, "changed_by": by} if by else row
 
     @classmethod
     def from_row(cls, row: dict[str, Any]) -> Attempt:
         """Create an attempt from a row; the inverse of :meth:`row`."""
-        return cls(**{**row, "changed": tuple((place, old, new) for place, old, new in row["changed"])})
+        changed = tuple((place, old, new) for place, old, new in row["changed"])
+        return cls(**{**row, "changed": changed, "changed_by": tuple(row.get("changed_by", ()))})
 
     @property
     def correct_before(self) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any, get_type_hints
 
 from holdfast.attacks.recipes import RECIPES, Recipe
+from holdfast.attacks.recipes.auto import Auto
 from holdfast.attacks.resource_names import require_known
 from holdfast.errors import UserError, did_you_mean
 from holdfast.option_parsing import documented_arguments, option_value
@@ -38,7 +38,7 @@ def _user_recipe(spec: str) -> type[Recipe]:
         raise UserError(f"{spec} is no dataclass, so its constants are not known: decorate it, @dataclass(frozen=True)")
     try:
         published = recipe()
-        json.dumps(vars(published))
+        json.dumps(published.constants())
     except (TypeError, ValueError) as error:
         raise UserError(f"{spec} with its defaults: {error}") from error
     require_known(published.needs(), spec)
@@ -56,11 +56,42 @@ def make_recipes(names: Sequence[str], constants: Mapping[str, Any]) -> list[Rec
     Raises:
         UserError: an unknown recipe or constant (the message suggests the closest name), or an invalid value.
     """
+    recipes = _classes(names)
+    if Auto.NAME in recipes:
+        return [_ensemble([name for name in names if name != Auto.NAME], constants)]
+    return _constructed(recipes, constants)
+
+
+def _classes(names: Sequence[str]) -> dict[str, type[Recipe]]:
     recipes: dict[str, type[Recipe]] = {}
     for name in names:
         recipe = recipe_class(name)
         if recipes.setdefault(recipe.NAME, recipe) is not recipe:
             raise UserError(f"{name}: another recipe of this run has the NAME {recipe.NAME!r}: change one of them")
+    return recipes
+
+
+def _ensemble(added: Sequence[str], constants: Mapping[str, Any]) -> Auto:
+    """Create the ensemble of all published recipes and those that the user adds; all have the budget of the ensemble.
+
+    `holdfast.attacks.ensemble` leaves out what does not fit the model.
+    """
+    shared, own = {}, {}
+    for key, value in constants.items():
+        owner, _, constant = key.rpartition(".")
+        if constant in Auto.constant_names() and owner not in ("", Auto.NAME, Auto.__name__):
+            raise UserError(f"{key}: with --recipes auto all recipes have one budget: set {constant} alone")
+        if constant in Auto.constant_names():
+            shared[constant] = option_value(f"{Auto.NAME}.{constant}", value, get_type_hints(Auto)[constant])
+        else:
+            own[key] = value
+    names = [*(name for name in RECIPES if name != Auto.NAME), *added]
+    ensemble = _make(Auto, {**shared, "parts": tuple(_constructed(_classes(names), own))})
+    assert isinstance(ensemble, Auto)
+    return ensemble
+
+
+def _constructed(recipes: Mapping[str, type[Recipe]], constants: Mapping[str, Any]) -> list[Recipe]:
     changed: dict[str, dict[str, Any]] = {name: {} for name in recipes}
     for key, value in constants.items():
         constant = key.rpartition(".")[2]
@@ -86,7 +117,7 @@ def _owners(key: str, recipes: Mapping[str, type[Recipe]]) -> list[str]:
 
 
 def _constants(recipe: type[Recipe]) -> list[str]:
-    return [each.name for each in fields(recipe)]
+    return recipe.constant_names()
 
 
 def _make(recipe: type[Recipe], constants: Mapping[str, Any]) -> Recipe:
@@ -98,7 +129,13 @@ def _make(recipe: type[Recipe], constants: Mapping[str, Any]) -> Recipe:
 
 def recipe_record(recipe: Recipe) -> dict[str, Any]:
     """Return the record of a recipe for the result; that of a user-defined one holds the hash of its file."""
-    record = {"constants": dict(vars(recipe)), "changed_from_published": recipe.changed_constants()}
+    record: dict[str, Any] = {
+        "constants": recipe.constants(),
+        "changed_from_published": recipe.changed_constants(),
+    }
+    if isinstance(recipe, Auto):
+        record["parts"] = {part.NAME: recipe_record(part) for part in recipe.recipes()}
+        record["left_out"] = dict(recipe.left_out)
     if RECIPES.get(recipe.NAME) is type(recipe):
         return record
     return {**record, "class": type(recipe).__name__, "sha256": source_sha256(type(recipe))}
@@ -114,6 +151,6 @@ def describe(recipe: type[Recipe]) -> dict[str, Any]:
         "paper": recipe.PAPER,
         "needs": list(published.needs()),
         "constants": {
-            key: {"value": value, "meaning": meanings.get(key, "")} for key, value in vars(published).items()
+            key: {"value": value, "meaning": meanings.get(key, "")} for key, value in published.constants().items()
         },
     }

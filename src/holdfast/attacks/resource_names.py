@@ -40,11 +40,14 @@ INFLECTION = "inflection"
 VALID_SYNONYMS = "valid_synonyms"
 """The filter of synonyms, made of the other resources and of the package symspellpy."""
 
+TRAINING_EDITS = "training_edits"
+"""A resource without alternatives: the training of the attacked encoder, read from its folder."""
+
 
 def require_known(needed: Iterable[str], where: str) -> None:
     """Raise an error if a name is not that of a resource; ``where`` is the begin of the message."""
     for name in needed:
-        one_of(f"{where}: needs", name, (*RESOURCES, INFLECTION, VALID_SYNONYMS))
+        one_of(f"{where}: needs", name, (*RESOURCES, INFLECTION, VALID_SYNONYMS, TRAINING_EDITS))
 
 
 @dataclass(frozen=True, kw_only=True)

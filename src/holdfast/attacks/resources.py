@@ -32,6 +32,7 @@ from holdfast.model_lookup import BUNDLED, PYPI_MODEL, bundled_model
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM
     from holdfast.attacks.text_similarity import SentenceSimilarity
+    from holdfast.attacks.training_edits import TrainingEdits
     from holdfast.attacks.valid_synonyms import ValidSynonyms
 
 _SYNONYMS = ("counterfitted", "neighbours")
@@ -48,6 +49,7 @@ class Resources:
         data: the data folder, as for ``--data``; None: ``HOLDFAST_DATA``.
         device: device of the masked LM and the sentence encoder; None: the best one of the machine.
         filtering: the masked LM of the filter of synonyms; None: that of the names.
+        attacked: folder of the attacked model, whose training an adaptive attack knows; None: it has none.
     """
 
     def __init__(
@@ -57,9 +59,10 @@ class Resources:
         data: Path | None = None,
         device: str | None = None,
         filtering: str | None = None,
+        attacked: Path | None = None,
     ) -> None:
         self.names = names
-        self._data, self._device, self._filtering = data, device, filtering
+        self._data, self._device, self._filtering, self._attacked = data, device, filtering, attacked
 
     @functools.cached_property
     def synonyms(self) -> Synonyms:
@@ -99,6 +102,15 @@ class Resources:
         from holdfast.attacks.valid_synonyms import ValidSynonyms
 
         return ValidSynonyms.of(self)
+
+    @functools.cached_property
+    def training_edits(self) -> TrainingEdits:
+        """The training of the attacked model, if it is a hardened one."""
+        from holdfast.attacks.training_edits import TrainingEdits
+
+        if self._attacked is None:
+            raise UserError("adaptive-typos attacks hardened encoders, read from a folder: leave it out of --recipes")
+        return TrainingEdits.read(self._attacked)
 
     @functools.cached_property
     def similarity(self) -> SentenceSimilarity:

@@ -79,7 +79,7 @@ class RetrievalTarget(EncoderTarget):
 
     def units(self, texts: Sequence[str], *, exact: bool = True) -> Unit:
         """Return the normalised vectors of queries, (n, d) fp64."""
-        vectors = self.encoded(list(texts), self.role, "fp32" if exact else "bf16")
+        vectors = self._vectors_of(list(texts), exact=exact)
         return normalised(vectors if self.form is None else self.form.queries(vectors))
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
@@ -105,6 +105,10 @@ class RetrievalTarget(EncoderTarget):
                 order = np.argsort(-cosines, kind="stable")[: 2 * self.k + 1]
                 found.append(Nearest(unit.copy(), places[order], cosines[order]))
         return found
+
+    def unit(self, output: Output) -> Unit:
+        """Return the normalised vector of an output."""
+        return output.unit  # type: ignore[no-any-return]
 
     def _cosines(self, places: npt.NDArray[np.intp], unit: Unit) -> npt.NDArray[np.float64]:
         """Return the rounded cosines with some texts of the corpus."""

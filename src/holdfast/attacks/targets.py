@@ -87,6 +87,10 @@ class Target(abc.ABC):
         """
         raise UserError(f"{self.source} is a plain function and has no gradients: leave the geometry recipe out")
 
+    def vector(self, output: Output) -> Any | None:
+        """Return the vector of :meth:`vectors` that an exact output holds; None if it holds none."""
+        return None
+
 
 class ClassifierTarget(Target):
     """A classifier of texts or pairs as a target; the goal is any class other than the gold class.

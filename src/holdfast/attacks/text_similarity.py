@@ -53,7 +53,7 @@ class SentenceSimilarity:
 
     def __init__(self, encode: Encode, *, source: str, thresholds: Thresholds = None) -> None:
         self.source = source
-        self._encode, self._thresholds = encode, thresholds
+        self.encode, self._thresholds = encode, thresholds
         self._vectors: OrderedDict[str, npt.NDArray[np.float32]] = OrderedDict()
 
     @classmethod
@@ -107,7 +107,7 @@ class SentenceSimilarity:
         new = [text for text in texts if text not in self._vectors]
         vectors = {text: self._vectors[text] for text in texts if text in self._vectors}
         if new:
-            rows = np.asarray(self._encode(new), dtype=np.float32)
+            rows = np.asarray(self.encode(new), dtype=np.float32)
             norms = np.linalg.norm(rows, axis=1, keepdims=True)
             vectors |= dict(zip(new, rows / np.maximum(norms, np.finfo(np.float32).tiny), strict=True))
         self._remember(vectors)

@@ -230,7 +230,7 @@ def _attack_item(
         headline="success_rate",
         examples=rows,
         recipe=recipe.NAME,
-        constants=dict(vars(recipe)),
+        constants=recipe.constants(),
         skipped=skipped,
         side="hold",
         group="adversarial",

@@ -47,6 +47,8 @@ def attack(settings: AttackSettings, call: Call) -> None:
     out = console()
     out.print(attack_table(result))
     for row in result["results"]:
+        if (won := row.get("won_by")) is not None:
+            out.print(_describe_winners(row["recipe"], won, row["metrics"]))
         for reason, count in row["skipped"].items():
             out.print(f"{row['recipe']}: {count} skipped: {reason}")
     if (searched := result["protocol"]["goal"].get("searched")) is not None:
@@ -87,6 +89,13 @@ def attack_table(result: Mapping[str, Any]) -> Table:
     form = f" as {first['form']}" if form_of(first) else ""
     title = f"{result['model']}{form} on {first['task']} {first['split']}"
     return table(["recipe", *headers], cells, title=title, right=headers)
+
+
+def _describe_winners(recipe: str, won: Mapping[str, int], metrics: Mapping[str, float]) -> str:
+    """Describe which recipes of an ensemble broke how many texts."""
+    withstood = int(metrics["attacked"] - metrics["succeeded"])
+    broken = ", ".join(f"{name} {count}" for name, count in won.items())
+    return f"{recipe}: broken by {broken}; {withstood} withstood all recipes; quote this row as the robustness"
 
 
 def _describe_corpus(searched: Mapping[str, Any]) -> str:

@@ -27,7 +27,9 @@ def marked(row: Mapping[str, Any]) -> Text:
     """
     row = shown(row)
     item = f"{row['item']}: " if "item" in row else ""
-    lines = plain(f"{item}{row['recipe']} #{row['number']}  {row['outcome']}", "bold")
+    by = " + ".join(dict.fromkeys(row.get("changed_by", ())))  # the recipes of an ensemble
+    recipe = f"{row['recipe']} ({by})" if by else row["recipe"]
+    lines = plain(f"{item}{recipe} #{row['number']}  {row['outcome']}", "bold")
     if row.get("reason"):
         lines.append(f": {row['reason']}")
     if row.get("other"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
@@ -137,3 +137,37 @@ def typing_errors(word: str, rng: random.Random, kinds: Iterable[str], tries: in
     """Return the distinct results of ``tries`` draws of each kind, without the word itself."""
     errors = [TYPING_ERRORS[kind](word, rng) for kind in kinds for _ in range(tries)]
     return list(dict.fromkeys(error for error in errors if error is not None and error != word))
+
+
+# --- all results ---------------------------------------------------------------------------------------------------
+
+
+def every_typing_error(word: str, kinds: Iterable[str]) -> list[str]:
+    """Return all distinct results that draws of some kinds can have, without the word itself, in a fixed order."""
+    found = (each for kind in kinds for each in _results(kind, word))
+    return list(dict.fromkeys(each for each in found if each != word))
+
+
+def _results(kind: str, word: str) -> Iterator[str]:
+    """Yield all results of a kind."""
+    inner = range(1, len(word))
+    if kind == "key":
+        for i in inner:
+            for key in KEYBOARD.get(word[i].lower(), ""):
+                yield word[:i] + (key.upper() if word[i].isupper() else key) + word[i + 1 :]
+    elif kind == "swap":
+        yield from (word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in range(1, len(word) - 2))
+    elif kind in ("drop", "drop-any"):
+        last = len(word) - (kind == "drop")
+        yield from (word[:i] + word[i + 1 :] for i in range(1, last))
+    elif kind == "double":
+        yield from (word[: i + 1] + word[i:] for i in inner)
+    elif kind == "space":
+        yield from (f"{word[:i]} {word[i:]}" for i in inner)
+    elif kind == "case":
+        yield from (word.lower(), word.capitalize(), word.upper())
+    else:
+        assert kind == "look-alike", kind
+        yield from (
+            word[:i] + HOMOGLYPHS[letter] + word[i + 1 :] for i, letter in enumerate(word) if letter in HOMOGLYPHS
+        )

@@ -224,6 +224,8 @@ def _attack_facts(label: str, own: Sequence[ReportSource]) -> dict[str, str]:
     facts: dict[str, str] = {}
     for task in dict.fromkeys(tables.task_of(row) for source in attacks for row in source.rows):
         recipes = collect(attacks, partial(_recipe_on, task), "success_rate").get(label)
+        if recipes and "auto" in recipes:  # the worst case over the others
+            recipes = {"auto": recipes["auto"]}
         facts |= _success_facts(f"attack success on {task}", recipes) if recipes else {}
     return facts
 
@@ -238,6 +240,7 @@ def _success_facts(name: str, recipes: dict[str, Score]) -> dict[str, str]:
     if joined is None:
         return {f"{name}, {recipe}": f"{_with_spread(score, 1)}\u00a0%" for recipe, score in recipes.items()}
     several = f", mean of {len(recipes)} recipes" if len(recipes) > 1 else ""
+    several = ", worst case of all recipes" if [*recipes] == ["auto"] else several
     return {name + several: f"{_with_spread(joined, 1)}\u00a0%"}
 
 

@@ -133,6 +133,9 @@ def _outcome(row: Mapping[str, Any]) -> str:
     parts = [" → ".join(outputs)] if all(outputs) else []
     if isinstance(queries, int) and queries > 1:
         parts.append(f"{queries:,} queries")
+    by = row.get("changed_by")  # the recipes of an ensemble
+    if isinstance(by, list) and by:
+        parts.append(f"by {' + '.join(dict.fromkeys(map(str, by)))}")
     held = row.get("hold")
     if isinstance(held, dict) and (value := number_of(held.get("value"))) is not None:
         parts.append(f"beside ({held.get('edit')}, {value:.3f}): {held.get('text')}")

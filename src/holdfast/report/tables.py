@@ -162,7 +162,7 @@ def attack_table(sources: Iterable[ReportSource]) -> Table | None:
     rows = [
         (
             TableCell(task_of(row)),
-            TableCell(str(row.get("recipe", "–"))),
+            _recipe(row),
             TableCell(source.label, source.path.stem if seeds[source.group] > 1 else ""),
             _success(row["metrics"]),
             _number(row["metrics"].get("replaced")),
@@ -180,7 +180,19 @@ def attack_table(sources: Iterable[ReportSource]) -> Table | None:
     )
     note = "Success: share of the attacked texts, with its 95 % bootstrap interval; lower is more robust. Queries: "
     note += "mean of the attacked texts. Score: accuracy ×100, or Spearman ×100 for scored pairs."
+    if any(str(row.get("recipe")) == "auto" for source in attacks for row in source.rows):
+        note += (
+            " A claim of robustness quotes auto, the worst case over all recipes for each text; below it: the texts "
+        )
+        note += "that each recipe, the cheapest first, broke."
     return Table("attack-results", "Attacks", columns, tuple(rows), labels=3, note=note) if rows else None
+
+
+def _recipe(row: Mapping[str, Any]) -> TableCell:
+    """Return the cell of a recipe; below an ensemble, the recipes that broke texts, with their number."""
+    won = row.get("won_by")
+    detail = ", ".join(f"{name} {count}" for name, count in won.items()) if isinstance(won, Mapping) else ""
+    return TableCell(str(row.get("recipe", "–")), detail)
 
 
 def _success(metrics: Mapping[str, Any]) -> TableCell:

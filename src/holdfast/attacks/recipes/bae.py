@@ -26,6 +26,7 @@ class BAE(Recipe):
     NAME: ClassVar[str] = "bae-r"
     IDEA: ClassVar[str] = "fillers of the masked word by a masked language model"
     PAPER: ClassVar[str] = "Garg and Ramakrishnan, EMNLP 2020"
+    COST: ClassVar[float] = 7.6
     NEEDS: ClassVar[tuple[str, ...]] = ("masked_lm",)
 
     candidates: int = 50
@@ -46,6 +47,6 @@ class BAE(Recipe):
         order = yield from by_deletion(state)
         for place in state.within_budget(order):
             fillers = yield Fill(state.words, place)
-            words = others(state.words.words[place], fillers[: self.candidates])
+            words = others(state.original.words[place], fillers[: self.candidates])
             if (yield from take_best(state, place, words)):
                 return

@@ -26,6 +26,7 @@ class BERTAttack(Recipe):
     NAME: ClassVar[str] = "bertattack"
     IDEA: ClassVar[str] = "predictions of a masked language model for the unmasked text"
     PAPER: ClassVar[str] = "Li et al., EMNLP 2020"
+    COST: ClassVar[float] = 0.9
     NEEDS: ClassVar[tuple[str, ...]] = ("masked_lm",)
 
     candidates: int = 8
@@ -42,6 +43,6 @@ class BERTAttack(Recipe):
         order = ranked(places, (yield from saliency(state, places)), state.first.noise)
         predictions = yield Predict(state.original, self.candidates)
         for place in state.within_budget(order):
-            words = others(state.words.words[place], predictions[place])
+            words = others(state.original.words[place], predictions[place])
             if (yield from take_best(state, place, words)):
                 return

@@ -25,6 +25,7 @@ class Evasion(Recipe):
     NAME: ClassVar[str] = "evasion"
     IDEA: ClassVar[str] = "invisible characters, look-alikes, letters set apart, writing direction, digits, emoji"
     PAPER: ClassVar[str] = "none"
+    COST: ClassVar[float] = 1.3
     SYNONYMS: ClassVar[bool] = False
 
     tries: int = 2
@@ -34,7 +35,7 @@ class Evasion(Recipe):
         """For each word by importance, take the spelling that reaches the goal or comes closest."""
         order = yield from by_deletion(state)
         for place in state.within_budget(order):
-            if (yield from take_best(state, place, self.spellings(state, state.words.words[place]))):
+            if (yield from take_best(state, place, self.spellings(state, state.original.words[place]))):
                 return
 
     def spellings(self, state: AttackState, word: str) -> list[str]:

@@ -33,6 +33,7 @@ class Geometry(Recipe):
     NAME: ClassVar[str] = "geometry"
     IDEA: ClassVar[str] = "the word with the largest gradient, moved along the gradient of the loss"
     PAPER: ClassVar[str] = "Meng and Wattenhofer, COLING 2020"
+    COST: ClassVar[float] = 0.8
     NEEDS: ClassVar[tuple[str, ...]] = ("synonyms",)
     GRADIENTS: ClassVar[bool] = True
 
@@ -50,11 +51,11 @@ class Geometry(Recipe):
         """Replace one word per iteration; skip words without candidates."""
         slope: LossGradient | None = None
         tried: set[int] = set()
-        while len(state.changed) < state.budget:
+        while len(state.changed) < state.budget or state.begun - tried:
             if slope is None:
                 slope = yield Differentiate(state.words)
             importance = slope.importance
-            open_places = [p for p in state.places if p not in tried and importance[p] > 0.0]
+            open_places = [p for p in state.within_budget(state.places) if p not in tried and importance[p] > 0.0]
             if not open_places:
                 return
             place = open_places[first_best([importance[p] for p in open_places])]
@@ -76,7 +77,7 @@ class Geometry(Recipe):
             slope = None
 
     def _candidates(self, state: AttackState, place: int) -> Generator[Request, Any, list[str]]:
-        word = state.words.words[place]
+        word = state.original.words[place]
         synonyms = state.resources.synonyms
         if self.source == "neighbours" or (self.source == "auto" and not synonyms.complete):
             return synonyms.nearest(word, self.candidates, self.minimum_cosine)

@@ -29,6 +29,7 @@ class PWWS(Recipe):
     NAME: ClassVar[str] = "pwws"
     IDEA: ClassVar[str] = "WordNet synonyms, words ordered by saliency times gain"
     PAPER: ClassVar[str] = "Ren et al., ACL 2019"
+    COST: ClassVar[float] = 3.1
     NEEDS: ClassVar[tuple[str, ...]] = ("wordnet",)
 
     reconsider: bool = True

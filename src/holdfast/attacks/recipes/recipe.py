@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass
-from typing import ClassVar
+import math
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 from holdfast.attacks.attack_state import AttackState, Constraint
 from holdfast.attacks.constraints import Budget, ContentWords, ValidSynonym
 from holdfast.attacks.requests import Search
+
+NO_CONSTANT = {"constant": False}
+"""Metadata of a field of a recipe that is no constant."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,8 @@ class Recipe(abc.ABC):
         PAPER: its source.
         NEEDS: resources of the search; constraints name theirs.
         GRADIENTS: whether it needs gradients of the target.
+        COST: seconds for a text, relative to those of the recipe `typos` (`benchmarks/ensemble_attack.py`); an ensemble
+            begins with the cheapest. Infinite: not measured.
         SYNONYMS: whether its substitutes may be synonyms, so that ``valid_synonyms`` has a meaning.
     """
 
@@ -37,6 +43,7 @@ class Recipe(abc.ABC):
     PAPER: ClassVar[str]
     NEEDS: ClassVar[tuple[str, ...]] = ()
     GRADIENTS: ClassVar[bool] = False
+    COST: ClassVar[float] = math.inf
     SYNONYMS: ClassVar[bool] = True
 
     max_share: float = 1.0
@@ -68,7 +75,16 @@ class Recipe(abc.ABC):
         """Return the names of all resources it uses, as in :class:`~holdfast.attacks.resources.Resources`."""
         return tuple(dict.fromkeys([*self.NEEDS, *(name for each in self.constraints() for name in each.NEEDS)]))
 
+    def constants(self) -> dict[str, Any]:
+        """Return the constants by name: all fields but those with the metadata `NO_CONSTANT`."""
+        return {name: getattr(self, name) for name in self.constant_names()}
+
+    @classmethod
+    def constant_names(cls) -> list[str]:
+        """Return the names of the constants."""
+        return [each.name for each in fields(cls) if each.metadata != NO_CONSTANT]
+
     def changed_constants(self) -> dict[str, object]:
         """Return the constants that differ from the published values."""
         published = type(self)()
-        return {name: value for name, value in vars(self).items() if value != getattr(published, name)}
+        return {name: value for name, value in self.constants().items() if value != getattr(published, name)}

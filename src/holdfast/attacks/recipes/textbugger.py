@@ -31,6 +31,7 @@ class TextBugger(Recipe):
     NAME: ClassVar[str] = "textbugger"
     IDEA: ClassVar[str] = "misspellings that readers overlook, and neighbours in meaning"
     PAPER: ClassVar[str] = "Li et al., NDSS 2019"
+    COST: ClassVar[float] = 1.7
     NEEDS: ClassVar[tuple[str, ...]] = ("synonyms",)
 
     neighbours: int = 5
@@ -45,7 +46,7 @@ class TextBugger(Recipe):
         """For each word by importance, take the accepted bug that reaches the goal or comes closest."""
         order = yield from by_deletion(state)
         for place in state.within_budget(order):
-            if (yield from take_best(state, place, self.bugs(state, state.words.words[place]))):
+            if (yield from take_best(state, place, self.bugs(state, state.original.words[place]))):
                 return
 
     def bugs(self, state: AttackState, word: str) -> list[str]:

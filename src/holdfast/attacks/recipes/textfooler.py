@@ -28,6 +28,7 @@ class TextFooler(Recipe):
     NAME: ClassVar[str] = "textfooler"
     IDEA: ClassVar[str] = "neighbours in counter-fitted vector space, with the same part of speech"
     PAPER: ClassVar[str] = "Jin et al., AAAI 2020"
+    COST: ClassVar[float] = 1.1
     NEEDS: ClassVar[tuple[str, ...]] = ("synonyms",)
 
     candidates: int = 50
@@ -48,7 +49,7 @@ class TextFooler(Recipe):
         """For each word by importance, take the accepted candidate that reaches the goal or comes closest."""
         order = yield from by_deletion(state)
         for place in state.within_budget(order):
-            word = state.words.words[place]
+            word = state.original.words[place]
             neighbours = state.resources.synonyms.nearest(word, self.candidates, self.minimum_cosine)
             if (yield from take_best(state, place, neighbours)):
                 return

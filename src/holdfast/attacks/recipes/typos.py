@@ -26,6 +26,7 @@ class Typos(Recipe):
     NAME: ClassVar[str] = "typos"
     IDEA: ClassVar[str] = "typing errors: a neighbouring key, swapped or dropped letters, wrong case"
     PAPER: ClassVar[str] = "none"
+    COST: ClassVar[float] = 1.0
     SYNONYMS: ClassVar[bool] = False
 
     tries: int = 2
@@ -35,6 +36,6 @@ class Typos(Recipe):
         """For each word by importance, take the typing error that reaches the goal or comes closest."""
         order = yield from by_deletion(state)
         for place in state.within_budget(order):
-            errors = typing_errors(state.words.words[place], state.rng, KINDS, self.tries)
+            errors = typing_errors(state.original.words[place], state.rng, KINDS, self.tries)
             if (yield from take_best(state, place, errors)):
                 return

@@ -33,6 +33,7 @@ def attacked_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sa
     samples: dict[RowKey, Sample] = {}
     for key in shared:
         _check_attacks(key, sources)
+        notes += _other_parts(key, sources)
         outcomes = [outcomes_of(source, "recipe", str(key.recipe)) for source in sources]
         successes = common_values(outcomes)
         count, fewest = len(successes[0]), min(map(len, outcomes))
@@ -127,6 +128,32 @@ def _attack_of(source: ComparedResult, key: RowKey) -> dict[str, Any]:
         compared["threshold"] = goal.get("threshold")
     code = str(recipe.get("sha256"))[:12]  # of a user-defined recipe
     return {"the constants": recipe.get("constants"), "the code": code, "the goal": compared}
+
+
+def _other_parts(key: RowKey, sources: Sequence[ComparedResult]) -> list[str]:
+    """Return a line if ensembles attacked with different recipes, as of a hardened model, or one without gradients.
+
+    Raises:
+        UserError: a recipe that both have has other constants.
+    """
+    first, *others = (_parts(source, key) for source in sources)
+    for source, parts in zip(sources[1:], others, strict=True):
+        for name in first.keys() & parts.keys():
+            if first[name] != parts[name]:
+                raise UserError(
+                    f"{source.path}: {key.recipe} runs {name} with other constants than in {sources[0].path}: use the "
+                    "same settings for both"
+                )
+    different = sorted(set(first).union(*others) - set(first).intersection(*others))
+    if not different:
+        return []
+    return [f"{name_of(key)} has {shown(', '.join(different))} in some of the results only: each is its own worst case"]
+
+
+def _parts(source: ComparedResult, key: RowKey) -> dict[str, Any]:
+    """Return the constants of each recipe of an ensemble; empty for another recipe."""
+    recipe = as_object(as_object(source.result["protocol"].get("recipes")).get(str(key.recipe)))
+    return {name: as_object(part).get("constants") for name, part in as_object(recipe.get("parts")).items()}
 
 
 def outcomes_of(source: ComparedResult, field: str, name: str) -> dict[tuple[str | None, str, int], bool]:
