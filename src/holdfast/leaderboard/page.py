@@ -1,0 +1,3 @@
+"""stub"""
+def render_board(entries, suite):
+    return "x"
