@@ -39,9 +39,9 @@ def leaderboard_run(settings: LeaderboardRunSettings, call: Call) -> None:
     if call.as_json:
         print_json({name: str(path) for name, path in files.items()})
         return
-    place = shlex.quote(str(settings.output))
+    following = f"holdfast leaderboard add {shlex.quote(str(settings.output))} --name NAME --licence LICENCE"
     console().print(
-        f"{len(files)} parts in {settings.output}; next: holdfast leaderboard add {place} --name NAME --licence LICENCE",
+        f"{len(files)} parts in {settings.output}; next: {following}",
         markup=False,
         highlight=False,
         soft_wrap=True,
@@ -119,13 +119,12 @@ def leaderboard_check(settings: LeaderboardCheckSettings, call: Call) -> None:
         print_json({"name": name, "items": rows, "equal": not failed})
     else:
         header = ["item", "entry", "now", "tolerance", ""]
-        cells = [
-            [row["item"], *(f"{row[key]:.2f}" for key in ("entry", "now", "tolerance")), "" if row["equal"] else "differs"]
-            for row in rows
-        ]
+        numbers = ([f"{row[key]:.2f}" for key in ("entry", "now", "tolerance")] for row in rows)
+        cells = [[row["item"], *own, "" if row["equal"] else "differs"] for row, own in zip(rows, numbers, strict=True)]
         console().print(table(header, cells, title=f"{name}: the part without data", right=header[1:4]))
     if failed:
-        complain(f"{name}: {len(failed)} of {len(rows)} values differ from its entry: {', '.join(r['item'] for r in failed)}")
+        items = ", ".join(row["item"] for row in failed)
+        complain(f"{name}: {len(failed)} of {len(rows)} values differ from its entry: {items}")
         raise typer.Exit(1)
 
 
@@ -139,5 +138,3 @@ def _scores(entry: Mapping[str, Any]) -> Any:
     ]
     header = ["column", "score", "95 %", "n"]
     return table(header, rows, title=entry["name"], right=header[1:])
-
-

@@ -168,5 +168,3 @@ def _duplicates(entry: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]
 
     same = [name for name, other in there.items() if identity(other) == identity(entry) and name != entry["name"]]
     return [f"the entry {name} has the same weights and form: an encoder has one entry" for name in same]
-
-

@@ -35,7 +35,8 @@ def column_score(column: Column, rows: Sequence[Row], seed: int) -> Score:
     chosen = [own[name] for name in column.rows]
     values = [_points(column, float(row["metrics"][column.metric])) for row in chosen]
     ends = [_ordered(_points(column, end) for end in row_interval(row, column.metric, seed)) for row in chosen]
-    return {**mean_score(values, ends, disjoint=column.disjoint), "n": float(sum(row["n"] for row in chosen))}
+    counted = sum(row["metrics"].get("attacked", row["n"]) for row in chosen)  # not texts that no change applies to
+    return {**mean_score(values, ends, disjoint=column.disjoint), "n": float(counted)}
 
 
 def mean_score(values: Sequence[float], ends: Sequence[Interval], *, disjoint: bool) -> Score:

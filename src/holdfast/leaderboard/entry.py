@@ -61,7 +61,9 @@ def entry_named(name: str, folder: Path) -> dict[str, Any]:
     path = folder / f"{name}.json"
     if not NAME.fullmatch(name) or not path.is_file():
         known = sorted(each.stem for each in folder.glob("*.json"))
-        raise UserError(f"no entry {name!r}{did_you_mean(name, known)} in {folder}: {', '.join(known) or 'it is empty'}")
+        raise UserError(
+            f"no entry {name!r}{did_you_mean(name, known)} in {folder}: {', '.join(known) or 'it is empty'}"
+        )
     return read_entry(path)
 
 

@@ -15,6 +15,7 @@ from holdfast.leaderboard.entry_encoders import at_hand, entries_folder, spec_at
 from holdfast.leaderboard.leaderboard_settings import LeaderboardCheckSettings, LeaderboardRunSettings
 from holdfast.leaderboard.suite import the_suite
 from holdfast.leaderboard.suite_run import run_suite
+from holdfast.number_ranges import check_numbers
 from holdfast.results import read_result
 
 if TYPE_CHECKING:
@@ -29,14 +30,13 @@ _SHARES = ("number",)
 """The items of the part whose value is a share of texts."""
 
 
-def check(
-    settings: LeaderboardCheckSettings, *, console: Console | None = None
-) -> tuple[str, list[dict[str, Any]]]:
+def check(settings: LeaderboardCheckSettings, *, console: Console | None = None) -> tuple[str, list[dict[str, Any]]]:
     """Measure the part ``own`` of an entry again; return its name and, for each item, ``{item, entry, now, …}``.
 
     Raises:
         UserError: there is no such entry, it has no such part, or its weights are not at hand.
     """
+    check_numbers(settings)
     folder, suite = entries_folder(settings.board), the_suite()
     name = settings.name or _drawn(folder, settings.seed)
     entry = entry_named(name, folder)

@@ -70,7 +70,7 @@ def mistakes(parts: Sequence[PartResult], suite: Suite) -> list[str]:
     """Return what is wrong with the results of a run, a line for each mistake; empty if nothing is."""
     lines = [line for part in parts for line in _of_file(part, suite)]
     known = [part for part in parts if part.part]
-    lines += _of_all(known, suite)
+    lines += _of_all(known, suite, complete=len(known) == len(parts))
     marked = [part for part in known if part.result[MARK] == suite.protocol(part.part)]
     return lines + [f"{part.path}: {line}" for part in marked for line in _of_protocol(part, suite)]
 
@@ -95,14 +95,14 @@ def _of_file(part: PartResult, suite: Suite) -> Iterator[str]:
         )
 
 
-def _of_all(parts: Sequence[PartResult], suite: Suite) -> Iterator[str]:
-    """Yield what is wrong between the parts: missing or repeated ones, and different models."""
+def _of_all(parts: Sequence[PartResult], suite: Suite, *, complete: bool) -> Iterator[str]:
+    """Yield what is wrong between the parts: missing ones, if all are known, repeated ones, and different models."""
     names = [part.part for part in parts]
     needed = _OF_SEARCH if is_search(parts) else tuple(suite.parts)
     for name in suite.parts:
         if names.count(name) > 1:
             yield f"the part {name} is given {names.count(name)} times"
-        if name in needed and name not in names:
+        if complete and name in needed and name not in names:
             yield f"the part {name} is missing: the same `holdfast leaderboard run` goes on with it"
     first = next(iter(parts), None)
     for part in parts[1:]:
@@ -131,7 +131,8 @@ def _of_protocol(part: PartResult, suite: Suite) -> Iterator[str]:
 def _of_evaluation(part: PartResult, suite: Suite) -> Iterator[str]:
     wanted, protocol = suite.parts[part.part], part.result["protocol"]
     yield from _differences(
-        protocol, {"tasks": task_names(wanted["tasks"]), "limit": wanted.get("limit"), "text": "raw", "precision": "fp32"}
+        protocol,
+        {"tasks": task_names(wanted["tasks"]), "limit": wanted.get("limit"), "text": "raw", "precision": "fp32"},
     )
     forms = [None, *filter(None, wanted.get("forms", "").split(","))]
     for form in forms:

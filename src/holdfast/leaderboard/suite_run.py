@@ -171,7 +171,9 @@ class _Run:
             output=file.with_name(f"{file.stem}.unmarked.json"),
             **own,
         )
-        result = audit(settings, resume=True, console=console, command=self._command)  # of a stopped run, if there is one
+        result = audit(
+            settings, resume=True, console=console, command=self._command
+        )  # of a stopped run, if there is one
         assert settings.output is not None
         settings.output.unlink()
         del result["examples"]  # texts of the data
