@@ -17,7 +17,7 @@ from holdfast.cli.console import setting
 
 COMMANDS: Any = typer.main.get_command(app).commands
 PAGES = Path(__file__).parents[1]
-_TABLE = re.compile(r"(?<=<!-- options: )(\w+)( -->\n).*?(?=<!-- /options -->)", re.DOTALL)
+_TABLE = re.compile(r"(?<=<!-- options: )([\w ]+?)( -->\n).*?(?=<!-- /options -->)", re.DOTALL)
 
 
 def with_tables(page: str) -> str:
@@ -26,8 +26,10 @@ def with_tables(page: str) -> str:
 
 
 def table(verb: str) -> str:
-    """Return the table of the options of a verb."""
-    options = sorted(COMMANDS[verb].params, key=lambda option: option.param_type_name != "argument")
+    """Return the table of the options of a verb; one of a group is named with it: ``leaderboard run``."""
+    group, _, name = verb.partition(" ")
+    command = COMMANDS[group].commands[name] if name else COMMANDS[verb]
+    options = sorted(command.params, key=lambda option: option.param_type_name != "argument")
     rows = [f"| `{_name(option)}` | {_meaning(option)} |\n" for option in options if option.name != "help"]
     return "".join(["| option | meaning |\n", "|---|---|\n", *rows])
 

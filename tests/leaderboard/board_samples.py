@@ -186,7 +186,7 @@ def _row(name: str, sha: str, form: str | None, draw: random.Random) -> dict[str
         row |= {
             "system": "encoder",
             "metrics": {"recall@1": 100 * sum(right) / n},
-            "items": {each: right for each in names},
+            "items": dict.fromkeys(names, right),
         }
     elif task.startswith(("sts", "sick")):
         gold = [draw.uniform(0, 5) for _ in range(n)]

@@ -22,7 +22,7 @@ def test_published_entries_are_loaded_by_name() -> None:
 
 def test_what_is_no_encoder_or_not_known_is_refused() -> None:
     with pytest.raises(
-        UserError, match="^bm25 is a search by words, without vectors: use `holdfast evaluate --systems"
+        UserError, match=r"^bm25 is a search by words, without vectors: use `holdfast evaluate --systems"
     ):
         holdfast.load("bm25")
     with pytest.raises(

@@ -98,7 +98,11 @@ def mistakes_of_entry(entry: Mapping[str, Any], suite: Suite) -> list[str]:
             "version of holdfast: run it again"
         ]
     lines = [f"the score {name!r} is not one of the suite" for name in entry["scores"] if name not in suite.titles()]
-    for name, score in entry["scores"].items():
+    overall = [name for name in entry["scores"] if name in suite.overall]
+    for name in [*(name for name in entry["scores"] if name not in overall), *overall]:
+        if lines and name in overall:  # a mean of wrong scores
+            break
+        score = entry["scores"][name]
         ends = [score.get(end) for end in ("low", "value", "high")]
         if not all(map(is_number, ends)):
             lines.append(f"{name}: its value and interval are not three numbers")

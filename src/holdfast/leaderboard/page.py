@@ -88,7 +88,7 @@ def columns_of(suite: Suite) -> list[dict[str, Any]]:
 
 
 def value_of(entry: Mapping[str, Any], column: Mapping[str, Any]) -> dict[str, float] | None:
-    """Return the value of an entry in a column, with ``low`` and ``high`` where it has an interval; None: it has none."""
+    """Return the value of an entry in a column, with ``low`` and ``high`` if it has an interval; None: it has none."""
     if column["group"] != "cost":
         score = entry["scores"].get(column["name"])
         return None if score is None else {end: score[end] for end in ("value", "low", "high")}

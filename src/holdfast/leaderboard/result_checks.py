@@ -61,7 +61,7 @@ def read_parts(paths: Sequence[str], suite: Suite) -> list[PartResult]:
         for file in files if path.is_dir() else [path]:
             result, state = read_with_state(file)
             mark = result.get(MARK)
-            part = mark.get("part") if isinstance(mark, dict) else None
+            part = str(mark.get("part")) if isinstance(mark, dict) else ""
             found.append(PartResult(file, result, state, part if part in suite.parts else ""))
     return found
 
@@ -72,7 +72,8 @@ def mistakes(parts: Sequence[PartResult], suite: Suite) -> list[str]:
     known = [part for part in parts if part.part]
     lines += _of_all(known, suite, complete=len(known) == len(parts))
     marked = [part for part in known if part.result[MARK] == suite.protocol(part.part)]
-    return lines + [f"{part.path}: {line}" for part in marked for line in _of_protocol(part, suite)]
+    lines += [f"{part.path}: {line}" for part in marked for line in _of_protocol(part, suite)]
+    return list(dict.fromkeys(lines))  # a row stands in each form of the vectors
 
 
 def is_search(parts: Sequence[PartResult]) -> bool:
@@ -89,9 +90,10 @@ def _of_file(part: PartResult, suite: Suite) -> Iterator[str]:
         yield f"{part.path}: was changed after it was written (its {HASH} differs): run the part again"
     if part.result[MARK] != suite.protocol(part.part):
         mark = part.result[MARK]
+        other = f"suite {mark.get('suite')} (sha256 {str(mark.get('suite_sha256'))[:12]})"
         yield (
-            f"{part.path}: measured on suite {mark.get('suite')} (sha256 {str(mark.get('suite_sha256'))[:12]}), this is "
-            f"suite {suite.version} (sha256 {suite.sha256[:12]}): run it again with this version of holdfast"
+            f"{part.path}: measured on {other}, this is suite {suite.version} (sha256 {suite.sha256[:12]}): run it "
+            "again with this version of holdfast"
         )
 
 
@@ -125,7 +127,8 @@ def _of_protocol(part: PartResult, suite: Suite) -> Iterator[str]:
     for row in part.result["results"]:
         wanted = suite.data.get(part.part, {}).get(f"{row['task']}/{row['split']}")
         if wanted is not None and row.get("data_sha256") != wanted:
-            yield f"the data of {row['task']}/{row['split']} is not the suite's (sha256 {_short(row.get('data_sha256'))})"
+            found = _short(row.get("data_sha256"))
+            yield f"the data of {row['task']}/{row['split']} is not the suite's (sha256 {found})"
 
 
 def _of_evaluation(part: PartResult, suite: Suite) -> Iterator[str]:
