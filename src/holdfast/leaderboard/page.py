@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -42,7 +42,7 @@ def render_board(entries: Sequence[Mapping[str, Any]], suite: Suite) -> str:
     *styles, common, script, source = (place.joinpath(name).read_text(encoding="utf-8") for place, name in files)
     style = "\n".join(styles)
     template = Environment(autoescape=True, undefined=StrictUndefined, auto_reload=False).from_string(source)
-    ordered = sorted((shown(dict(entry)) for entry in entries), key=_rank)
+    ordered = [shown(dict(entry)) for entry in ranked(entries)]
     columns = columns_of(suite)
     return template.render(
         title=TITLE,
@@ -60,8 +60,13 @@ def render_board(entries: Sequence[Mapping[str, Any]], suite: Suite) -> str:
     )
 
 
-def _rank(entry: Mapping[str, Any]) -> tuple[float, str]:
-    return -entry["scores"].get(QUALITY, {"value": -1e9})["value"], entry["name"]
+def ranked(entries: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return entries by their overall quality, the best first; those without one are the last, by name."""
+
+    def rank(entry: Mapping[str, Any]) -> tuple[float, str]:
+        return -entry["scores"].get(QUALITY, {"value": -1e9})["value"], entry["name"]
+
+    return sorted(entries, key=rank)
 
 
 def columns_of(suite: Suite) -> list[dict[str, Any]]:
