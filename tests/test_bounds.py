@@ -24,6 +24,7 @@ from holdfast.experiments.reproduce_settings import ReproduceSettings
 from holdfast.hardening.distill_settings import DistillSettings
 from holdfast.hardening.harden_settings import HardenSettings
 from holdfast.hardening.hardening_run import harden
+from holdfast.leaderboard.leaderboard_settings import LeaderboardCheckSettings
 from holdfast.number_ranges import RANGES, Range, check_numbers, in_range, short
 from holdfast.objectives import METHODS
 from holdfast.pretraining.pretrain_settings import PretrainSettings
@@ -42,6 +43,7 @@ ALL_SETTINGS = {
     HardenSettings: ("m", "c", Path("o")),
     DistillSettings: ("m", "layers=1", "c", Path("o")),
     ReproduceSettings: ("adcl/table1", "smoke", Path("o")),
+    LeaderboardCheckSettings: (),
 }
 
 

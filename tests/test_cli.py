@@ -37,6 +37,7 @@ VERBS = [
     "doctor",
 ]
 VERBS += ["harden", "distill", "compare", "watch", "data list", "data check", "data texts", "methods", "demo"]
+VERBS += [f"leaderboard {verb}" for verb in ("run", "add", "render", "check")]
 TRAIN = ["train", "simcse", "--model", "lm", "--corpus", "corpus.txt", "--output", "out"]
 SHORT = ["--max-steps", "3", "--batch-size", "8", "--precision", "fp32"]
 
@@ -120,7 +121,7 @@ def test_help_lists_every_verb_once_in_its_panel_and_on_one_line(capsys: pytest.
     panels = re.findall(r"^([A-Z][\w ]+):\n((?:  [a-z]+ +\S.*\n)+)", text, re.MULTILINE)
     assert [name for name, _ in panels] == ["Audit and harden", "Train", "Attack", "Research"]
     listed = [line.split()[0] for _, lines in panels for line in lines.splitlines()]
-    assert len(listed) == len(set(listed)) == 23
+    assert len(listed) == len(set(listed)) == 24
     assert {verb.split()[0] for verb in VERBS} <= set(listed)
     assert main(["data", "--help"]) == 0
     assert re.search(r"Commands:\n  list +\S.*\n  check +\S", capsys.readouterr().out)

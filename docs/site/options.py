@@ -1,7 +1,8 @@
 """The tables of options in the pages of the verbs, made from the command line: python docs/site/options.py.
 
 A page has a table between ``<!-- options: VERB -->`` and ``<!-- /options -->``. The names, descriptions and defaults
-are those of ``holdfast VERB --help``, which come from the settings classes.
+are those of ``holdfast VERB --help``, which come from the settings classes. The leaderboard's entries are between
+``<!-- entries -->`` and ``<!-- /entries -->``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from holdfast.cli.console import setting
 
 COMMANDS: Any = typer.main.get_command(app).commands
 PAGES = Path(__file__).parents[1]
-_TABLE = re.compile(r"(?<=<!-- options: )(\w+)( -->\n).*?(?=<!-- /options -->)", re.DOTALL)
+_TABLE = re.compile(r"(?<=<!-- options: )([\w ]+?)( -->\n).*?(?=<!-- /options -->)", re.DOTALL)
 
 
 def with_tables(page: str) -> str:
@@ -26,10 +27,39 @@ def with_tables(page: str) -> str:
 
 
 def table(verb: str) -> str:
-    """Return the table of the options of a verb."""
-    options = sorted(COMMANDS[verb].params, key=lambda option: option.param_type_name != "argument")
+    """Return the table of the options of a verb; one of a group is named with it: ``leaderboard run``."""
+    group, _, name = verb.partition(" ")
+    command = COMMANDS[group].commands[name] if name else COMMANDS[verb]
+    options = sorted(command.params, key=lambda option: option.param_type_name != "argument")
     rows = [f"| `{_name(option)}` | {_meaning(option)} |\n" for option in options if option.name != "help"]
     return "".join(["| option | meaning |\n", "|---|---|\n", *rows])
+
+
+def with_entries(page: str) -> str:
+    """Return the text of a page with the present table of the leaderboard's entries, the best quality first."""
+    from holdfast.leaderboard.entry import entries_in
+    from holdfast.leaderboard.page import ranked
+    from holdfast.leaderboard.suite import the_suite
+
+    titles = {name: title for name, title in the_suite().titles().items() if name not in ("int8", "binary")}
+    rows = [["encoder", *titles.values(), "Speed"], ["---"] * (len(titles) + 2)]
+    for entry in ranked(entries_in(PAGES / "leaderboard" / "entries").values()):
+        cells = [_score(entry["scores"].get(name), whole=name in _WITH_INTERVAL) for name in titles]
+        speed = f"{entry['cost']['speed']:.2f}" if "speed" in entry["cost"] else ""
+        rows.append([f"`{entry['name']}`", *cells, speed])
+    lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return _ENTRIES.sub(lambda _: lines, page)
+
+
+_WITH_INTERVAL = ("quality", "robustness")
+_ENTRIES = re.compile(r"(?<=<!-- entries -->\n).*?(?=<!-- /entries -->)", re.DOTALL)
+
+
+def _score(score: Any, *, whole: bool) -> str:
+    if score is None:
+        return ""
+    interval = f" ({score['low']:.1f}–{score['high']:.1f})" if whole else ""
+    return f"{score['value']:.1f}{interval}"
 
 
 def _name(option: Any) -> str:
@@ -51,4 +81,4 @@ def _meaning(option: Any) -> str:
 
 if __name__ == "__main__":
     for path in sorted(PAGES.glob("*.md")):
-        path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")
+        path.write_text(with_entries(with_tables(path.read_text(encoding="utf-8"))), encoding="utf-8")

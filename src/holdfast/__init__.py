@@ -16,6 +16,7 @@ from holdfast.version import __version__ as __version__
 if TYPE_CHECKING:
     from holdfast.baselines.spelling_step import spelling_of_corpus, spelling_step, with_spelling
     from holdfast.evaluation.sts import evaluate_sts
+    from holdfast.leaderboard.entry_encoders import load
     from holdfast.models import load_sentence_transformer
     from holdfast.training.train_config import TrainConfig
     from holdfast.training.training_run import train
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "TrainConfig",
     "evaluate_sts",
+    "load",
     "load_sentence_transformer",
     "spelling_of_corpus",
     "spelling_step",
@@ -38,6 +40,7 @@ __getattr__ = lazy_exports(
         "TrainConfig": "training.train_config",
         "train": "training.training_run",
         "evaluate_sts": "evaluation.sts",
+        "load": "leaderboard.entry_encoders",
         "load_sentence_transformer": "models",
         "spelling_of_corpus": "baselines.spelling_step",
         "spelling_step": "baselines.spelling_step",

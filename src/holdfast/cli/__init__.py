@@ -26,11 +26,11 @@ from holdfast.terminal import standard_streams
 # Commands register themselves on import, and --help lists them in this order.
 from holdfast.cli import demo, audit, harden, distill, evaluate, compare, check, report  # noqa: F401  # isort: skip
 from holdfast.cli import train, finetune, baseline, pretrain, watch, methods  # noqa: F401  # isort: skip
-from holdfast.cli import attack, show, doctor, reproduce, space, masks, data  # noqa: F401  # isort: skip
+from holdfast.cli import attack, show, doctor, reproduce, space, masks, data, leaderboard  # noqa: F401  # isort: skip
 
 _MISTAKE, _INTERRUPTED, _PIPE_CLOSED = 2, 130, 141  # the last two are 128 + the signal number, as in shells
 _ALONE = (
-    *("audit", "baseline", "check", "compare", "demo", "distill", "finetune", "masks"),
+    *("audit", "baseline", "check", "compare", "demo", "distill", "finetune", "leaderboard", "masks"),
     *("pretrain", "report", "reproduce", "space", "transfer"),
 )
 """Commands that write files and run as a single process."""
@@ -38,7 +38,7 @@ _CONTINUE: dict[str, str] = {
     **dict.fromkeys(
         ("pretrain", "train", "finetune", "attack", "audit", "harden", "distill"), "; continue with --resume"
     ),
-    **dict.fromkeys(("reproduce", "demo"), "; the same command goes on from here"),
+    **dict.fromkeys(("reproduce", "demo", "leaderboard"), "; the same command goes on from here"),
 }
 _NEED_OUTPUT = ("attack", "audit")
 """Commands that keep what is finished beside the file of --output, and can only then be continued."""

@@ -134,6 +134,12 @@ data_app = _App(
     **_APP,
 )
 app.add_typer(data_app, name="data", rich_help_panel=STUDY)
+leaderboard_app = _App(
+    help="Compare encoders on one fixed suite: quality, robustness, cost.",
+    epilog="\b\nExample:\n  holdfast leaderboard run my-encoder --data ~/sts-data --output measured",
+    **_APP,
+)
+app.add_typer(leaderboard_app, name="leaderboard", rich_help_panel=STUDY)
 
 ALIVE = "holdfast.alive"
 """Key of the `holdfast.cli.heartbeat.Alive` object in the context of a command."""

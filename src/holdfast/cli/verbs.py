@@ -92,7 +92,14 @@ class Call:
 
 
 def verb(
-    settings: type[Any], *, short_help: str, panel: str, examples: str, before_examples: str = "", resumes: bool = False
+    settings: type[Any],
+    *,
+    short_help: str,
+    panel: str,
+    examples: str,
+    before_examples: str = "",
+    resumes: bool = False,
+    group: typer.Typer = app,
 ) -> Callable[[Callable[[Any, Call], None]], Callable[[Any, Call], None]]:
     """Register a function of settings and a `Call` as the verb of its name; its options are those of the settings.
 
@@ -103,6 +110,7 @@ def verb(
         examples: example commands, one in each line.
         before_examples: more text for the end of the help.
         resumes: there is ``--resume``.
+        group: the application of the verb; one of a group, ``leaderboard_run``, has the name without the group's.
     """
     declared = options_of(settings)
     find: Callable[[str], Path] = getattr(settings, "find_config", expanded)
@@ -130,7 +138,8 @@ def verb(
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         command.__name__, command.__doc__ = run.__name__, run.__doc__
         epilog = before_examples + example(examples)
-        app.command(run.__name__, short_help=short_help, rich_help_panel=panel, epilog=epilog)(command)
+        name = run.__name__ if group is app else run.__name__.rpartition("_")[2]
+        group.command(name, short_help=short_help, rich_help_panel=panel, epilog=epilog)(command)
         return run
 
     return register

@@ -83,14 +83,15 @@ def render_page(contents: Contents, *, title: str) -> str:
         origins=[origin_of(source) for source in files_of(contents.sources)],
         style=Markup(style),
         script=Markup(script),
-        style_hash=_hash(style),
-        script_hash=_hash(script),
+        style_hash=policy_hash(style),
+        script_hash=policy_hash(script),
         version=__version__,
         made=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
     )
 
 
-def _hash(text: str) -> str:
+def policy_hash(text: str) -> str:
+    """Return the hash by which a page's policy allows a style or script in it."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 

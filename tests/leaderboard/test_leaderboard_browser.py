@@ -1,0 +1,232 @@
+"""The page of a board in a real browser: headless Chromium, driven by selenium. Skipped where there is neither."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from board_samples import board, entry
+
+from holdfast.leaderboard.board import render
+
+ENTER, TAB = "\ue007", "\ue004"
+WILD = '<img src=x onerror=hit()> & "quoted" </script><script>hit()</script>'
+
+_CONTRAST = """
+const rgb = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+  .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+  .reduce((sum, v, n) => sum + v * [0.2126, 0.7152, 0.0722][n], 0);
+const back = (one) => {
+  for (let at = one; at; at = at.parentElement) {
+    const own = rgb(getComputedStyle(at).backgroundColor);
+    if (own.length === 3 || own[3] === 1) return own;
+  }
+  return [255, 255, 255];
+};
+const poor = [];
+let seen = 0;
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const one = walker.currentNode.parentElement;
+  if (!walker.currentNode.data.trim() || one.matches("script, style, noscript, title")) continue;
+  const style = getComputedStyle(one);
+  const fore = rgb(one.closest("svg") ? style.fill : style.color);
+  const [a, b] = [light(fore), light(back(one))].sort((x, y) => y - x);
+  seen += 1;
+  if ((a + 0.05) / (b + 0.05) < 4.5) poor.push([one.outerHTML.slice(0, 120), (a + 0.05) / (b + 0.05)]);
+}
+const paper = light(rgb(getComputedStyle(document.body).backgroundColor));
+for (const one of document.querySelectorAll(".mark")) {
+  const [a, b] = [light(rgb(getComputedStyle(one).color)), paper].sort((x, y) => y - x);
+  seen += 1;
+  if ((a + 0.05) / (b + 0.05) < 3) poor.push([one.outerHTML.slice(0, 120), (a + 0.05) / (b + 0.05)]);
+}
+return [seen, poor];
+"""
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Render a board and open its page; in the end nothing may have been asked of any network, or complained about."""
+    browser.get_log("performance")
+    browser.get_log("browser")
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", _screen(1280))
+    browser.execute_cdp_cmd("Network.enable", {})
+
+    def open_page(*entries: dict[str, Any]) -> Any:
+        browser.get(render(board(tmp_path, *entries)).as_uri())
+        return browser
+
+    yield open_page
+    assert browser.get_log("browser") == [], "the console has no errors"
+    messages = [json.loads(each["message"])["message"] for each in browser.get_log("performance")]
+    asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    assert {url for url in asked if not url.startswith(("data:", "blob:"))} == {(tmp_path / "index.html").as_uri()}
+
+
+def _screen(width: int) -> dict[str, Any]:
+    return {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+
+
+def _names(page: Any) -> list[str]:
+    script = (
+        "return [...document.querySelectorAll('#board tbody tr')].filter((r) => !r.hidden).map((r) => r.dataset.name)"
+    )
+    names: list[str] = page.execute_script(script)
+    return names
+
+
+def _points(page: Any) -> list[str]:
+    script = "return [...document.querySelectorAll('#scatter .point')].map((one) => one.dataset.name)"
+    names: list[str] = page.execute_script(script)
+    return names
+
+
+def _head(page: Any, column: str) -> Any:
+    return page.find_element("css selector", f"#board th[data-column={column}]")
+
+
+def _choose(page: Any, name: str, value: str) -> None:
+    script = (
+        "const one = document.querySelector(`[name=${arguments[0]}]`); one.value = arguments[1];"
+        "for (const kind of ['input', 'change']) one.dispatchEvent(new Event(kind, {bubbles: true}))"
+    )
+    page.execute_script(script, name, value)
+
+
+def _press(page: Any, element: Any, key: str) -> None:
+    page.execute_script("arguments[0].focus()", element)
+    page.switch_to.active_element.send_keys(key)
+
+
+def test_a_heading_sorts_by_the_keyboard_too(opened: Callable[..., Any]) -> None:
+    page = opened(*(entry(name, at=at) for name, at in (("mid", 60), ("best", 85), ("worst", 30))))
+    assert _names(page) == ["best", "mid", "worst"]
+    assert _head(page, "quality").get_attribute("aria-sort") == "descending"
+    _press(page, _head(page, "sts").find_element("tag name", "button"), ENTER)
+    assert _names(page) == ["best", "mid", "worst"]
+    assert _head(page, "quality").get_attribute("aria-sort") == "none"
+    _press(page, _head(page, "sts").find_element("tag name", "button"), ENTER)
+    assert _names(page) == ["worst", "mid", "best"]
+    assert _head(page, "sts").get_attribute("aria-sort") == "ascending"
+    _press(page, _head(page, "name").find_element("tag name", "button"), ENTER)
+    assert _names(page) == ["best", "mid", "worst"]
+
+
+def test_what_has_no_value_comes_last_in_both_directions(opened: Callable[..., Any]) -> None:
+    page = opened()
+    for _ in range(2):
+        page.execute_script("arguments[0].querySelector('button').click()", _head(page, "hold"))
+        assert _names(page)[-1] == "bm25"
+
+
+def test_filters_hide_rows_points_and_columns(opened: Callable[..., Any]) -> None:
+    page = opened()
+    assert page.find_element("id", "count").text == "5 of 5 encoders"
+    _choose(page, "kind", "transformer")
+    assert set(_names(page)) == set(_points(page)) == {"plain", "hardened"}
+    _choose(page, "made", "yes")
+    assert _names(page) == _points(page) == ["hardened"]
+    _choose(page, "words", "nothing like it")
+    assert _names(page) == []
+    assert page.find_element("id", "nothing").is_displayed()
+    for name in ("kind", "made", "words"):
+        _choose(page, name, "")
+    box = page.find_element("css selector", "[name=group][value=deployed]")
+    assert (
+        page.execute_script("return getComputedStyle(document.querySelector('th[data-column=int8]')).display") != "none"
+    )
+    page.execute_script("arguments[0].click()", box)
+    hidden = "return [...document.querySelectorAll('[data-group=deployed]')].every((one) => one.hidden)"
+    assert page.execute_script(hidden)
+
+
+def test_the_chart_shows_two_columns_with_intervals(opened: Callable[..., Any]) -> None:
+    page = opened()
+    assert set(_points(page)) == {"plain", "hardened", "table", "hashed"}
+    assert "1 encoder has no value" in page.find_element("id", "point").text
+    assert page.execute_script("return document.querySelectorAll('#scatter .ends').length") == 8
+    assert page.execute_script("return document.querySelectorAll('#scatter .made').length") == 2
+    _choose(page, "x", "retrieval")
+    _choose(page, "y", "human_noise")
+    assert "bm25" in _points(page)
+    assert page.find_element("id", "chart-title").text == "Retrieval against human noise"
+    places = "return [...document.querySelectorAll('#scatter .mark')].map((one) => [one.getBBox().x, one.getBBox().y])"
+    assert all(40 < x < 860 and 0 < y < 470 for x, y in page.execute_script(places))
+
+
+def test_a_point_can_be_read_and_followed_by_the_keyboard(opened: Callable[..., Any]) -> None:
+    page = opened()
+    point = page.find_element("css selector", "#scatter .point[data-name=hardened]")
+    page.execute_script("arguments[0].focus()", point)
+    line = page.find_element("id", "point").text
+    assert line.startswith("hardened: Quality ")
+    assert line.endswith("; made from plain")
+    assert point.get_attribute("aria-label") == line
+    assert page.execute_script("return document.querySelector('#board tr.chosen').dataset.name") == "hardened"
+    page.switch_to.active_element.send_keys(ENTER)
+    assert page.execute_script("return document.getElementById('entry-hardened').open")
+    assert page.execute_script("return document.activeElement.parentElement.id") == "entry-hardened"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_contrast(opened: Callable[..., Any], theme: str) -> None:
+    page = opened()
+    page.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
+    page.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    seen, poor = page.execute_script(_CONTRAST)
+    assert seen > 200
+    assert poor == []
+
+
+@pytest.mark.parametrize("width", [320, 800])
+def test_narrow_screens_scroll_downwards_only(opened: Callable[..., Any], width: int) -> None:
+    page = opened(entry("a-long-name-" * 5, get="https://example.org/" + "long" * 40), entry("b"))
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", _screen(width))
+    page.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert page.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_what_entries_hold_stays_text(opened: Callable[..., Any]) -> None:
+    wild = entry("wild", licence=WILD, get=WILD)
+    wild["command"] = WILD
+    page = opened(wild)
+    assert page.execute_script("return typeof hit") == "undefined"
+    assert page.execute_script("return document.querySelectorAll('img, [onerror], [style]').length") == 0
+    assert page.execute_script("return document.querySelectorAll('script').length") == 3
+    assert page.execute_script("return document.body.textContent.split('onerror=hit()').length") >= 5
+
+
+def test_without_javascript_the_table_is_there(opened: Callable[..., Any]) -> None:
+    page = opened()
+    page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    page.refresh()
+    page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert len(_names(page)) == 5
+    assert page.execute_script(
+        "return document.getElementById('filters').hidden && document.getElementById('axes').hidden"
+    )
+    assert page.execute_script("return document.querySelectorAll('#board thead button').length") == 0
+
+
+def test_controls_have_names_and_the_first_tab_skips_to_the_content(opened: Callable[..., Any]) -> None:
+    page = opened()
+    unnamed = "return [...document.querySelectorAll('select, input')].filter((one) => one.labels.length === 0).length"
+    assert page.execute_script(unnamed) == 0
+    page.switch_to.active_element.send_keys(TAB)
+    assert page.switch_to.active_element.get_attribute("class") == "skip"
+    colour = "return getComputedStyle(document.body).backgroundColor"
+    before = page.execute_script(colour)
+    page.find_element("id", "theme").click()
+    assert page.execute_script(colour) != before
+
+
+def test_a_link_to_an_entry_opens_it(opened: Callable[..., Any]) -> None:
+    page = opened()
+    page.execute_script("document.querySelector(`#board a[href='#entry-table']`).click()")
+    page.execute_async_script("setTimeout(arguments[0], 100)")
+    assert page.execute_script("return document.getElementById('entry-table').open")
