@@ -117,10 +117,11 @@ class ChosenPrompts:
     def given(self) -> dict[str, str]:
         """Return the chosen prompts by name: one ``prompt``, or those of both sides where they differ from it."""
         sides = {"prompt": self.plain, "query_prompt": self.query, "document_prompt": self.document}
-        return {name: text for name, text in sides.items() if text is not None and (name == "prompt" or text != self.plain)}
+        named = {name: text for name, text in sides.items() if name == "prompt" or text != self.plain}
+        return {name: text for name, text in named.items() if text is not None}
 
 
-def chosen_prompts(model: SentenceTransformer) -> ChosenPrompts:
+def chosen_prompts(model: SentenceEncoder) -> ChosenPrompts:
     """Return the user's choice that `choose_prompts` stored on a model; without one, nothing is chosen."""
     chosen: ChosenPrompts = getattr(model, _STORED, ChosenPrompts())
     return chosen

@@ -124,19 +124,21 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
                 form.require_of(index, str(settings.index))
         retrieval = RetrievalOptions(index, systems, settings.qrels)
         began = time.monotonic()
-        with stage(call.progress, "encoding", unit="sentences") as encoding:
-            rows = evaluate_tasks(
-                encoder,
-                own,
-                data=settings.data,
-                text=settings.text,
-                precision=settings.precision,
-                progress=encoding.update,
-                started=lambda task: _announce(encoding, task),
-                retrieval=retrieval,
-                noises=noises,
-                forms=forms,
-            )
+        rows: list[dict[str, Any]] = []
+        if own:
+            with stage(call.progress, "encoding", unit="sentences") as encoding:
+                rows = evaluate_tasks(
+                    encoder,
+                    own,
+                    data=settings.data,
+                    text=settings.text,
+                    precision=settings.precision,
+                    progress=encoding.update,
+                    started=lambda task: _announce(encoding, task),
+                    retrieval=retrieval,
+                    noises=noises,
+                    forms=forms,
+                )
         measured, mteb = measured_by_mteb(settings, call, encoder, identity, tasks)
         rows += [row for each in measured for row in each.rows]
         if not rows:  # not the first of several processes

@@ -47,8 +47,9 @@ def measured_by_mteb(
     from holdfast.evaluation.mteb_run import cache_folder, measure, mteb_protocol
 
     folder = None if is_function(settings.model) else resolve_model(settings.model)
-    chosen = {"pooling": settings.pooling, "precision": settings.precision}
-    meta = model_meta(settings.model, identity, encoder, folder=folder, **chosen)
+    meta = model_meta(
+        settings.model, identity, encoder, folder=folder, pooling=settings.pooling, precision=settings.precision
+    )
     with stage(call.progress, "mteb") as computing:
         model = mteb_encoder(encoder, meta, settings.precision)
         started: Started = lambda name, at, of: computing.relabel(f"mteb {at}/{of}: {name}")  # noqa: E731
@@ -57,7 +58,9 @@ def measured_by_mteb(
         rest = "nothing was computed" if len(known) == len(measured) else f"{len(measured) - len(known)} were computed"
         where = cache_folder(settings.mteb_cache)
         call.progress.print(
-            f"{len(known)} of {len(measured)} tasks of mteb were read from {where}; {rest}", highlight=False, markup=False
+            f"{len(known)} of {len(measured)} tasks of mteb were read from {where}; {rest}",
+            highlight=False,
+            markup=False,
         )
     return measured, {"mteb": mteb_protocol(model)}
 

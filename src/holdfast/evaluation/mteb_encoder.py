@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,9 +44,9 @@ class _Recorder:
 class PromptedEncoder(SentenceTransformerEncoderWrapper):
     """A SentenceTransformer with mteb's choice of the prompt, or the user's.
 
-    Without a choice of the user (`holdfast.text_prompts`) mteb chooses among the model's own prompts: that of the task's
-    name, of its type, or of the side ("query", "document"). The vectors are those of ``model.encode`` and its kin, as
-    mteb itself calls them, so that the scores are mteb's own.
+    Without a choice of the user (`holdfast.text_prompts`) mteb chooses among the model's own prompts: that of the
+    task's name, of its type, or of the side ("query", "document"). The vectors are those of ``model.encode`` and its
+    kin, as mteb itself calls them, so that the scores are mteb's own.
     """
 
     def __init__(self, model: Any, meta: ModelMeta, precision: ResolvedPrecision) -> None:
@@ -78,7 +77,9 @@ class PromptedEncoder(SentenceTransformerEncoderWrapper):
         if prompt is not None:
             return prompt
         names = {"query": ("query",), "document": ("document", "passage", "corpus")}.get(side or "", ())
-        name = next((name for name in names if self.model.prompts.get(name) is not None), self.model.default_prompt_name)
+        name = next(
+            (name for name in names if self.model.prompts.get(name) is not None), self.model.default_prompt_name
+        )
         return None if name is None else self.model.prompts.get(name)
 
 
@@ -141,7 +142,7 @@ def model_meta(
         known |= {"similarity_fn_name": encoder.similarity_fn_name, "framework": ["Sentence Transformers", "PyTorch"]}
         known["n_parameters"] = sum(each.numel() for each in encoder.parameters()) or None
         known["use_instructions"] = any(text for text in encoder.prompts.values())
-        experiment |= {name: text for name, text in chosen_prompts(encoder).given().items()}
+        experiment |= chosen_prompts(encoder).given()
         if (backend := backend_of(encoder)) is not None:
             hashes = [graph["sha256"] for graph in backend["graphs"]]
             experiment["backend"] = f"{backend['name']}-{hashlib.sha256(json.dumps(hashes).encode()).hexdigest()[:12]}"
@@ -176,7 +177,10 @@ def revision_of(identity: Mapping[str, Any], folder: Path | None = None) -> str:
     """Return the commit of a folder of the hub's cache, else a hash of a model's weights and files."""
     if folder is not None and (found := _SNAPSHOT.search(folder.as_posix())):
         return found[1]
-    lines = [identity["model_sha256"], *(f"{digest}  {name}" for name, digest in sorted(identity["model_files"].items()))]
+    lines = [
+        identity["model_sha256"],
+        *(f"{digest}  {name}" for name, digest in sorted(identity["model_files"].items())),
+    ]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:_REVISION]
 
 

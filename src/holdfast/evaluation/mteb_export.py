@@ -34,7 +34,7 @@ _MAIN = ("spearman", "accuracy", "ndcg@10")
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written.
+    """Files that were written, and rows that were left out.
 
     Attributes:
         folder: the folder, which `mteb.ResultCache` reads.

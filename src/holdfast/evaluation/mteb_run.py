@@ -12,16 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import mteb
+from huggingface_hub import is_offline_mode
 from mteb import ResultCache, TaskResult
 
 from holdfast.errors import UserError, first_line
 from holdfast.evaluation.mteb_encoder import MtebEncoder
 from holdfast.evaluation.mteb_names import PREFIX
+from holdfast.loading import quiet
 
 BATCH_SIZE = 32
 """Texts in a batch: mteb's default, as it moves the vectors by their rounding."""
 COMPLETE, _MISSING, _ALL = "only-cache", "only-missing", "always"
 """mteb's strategies: compute nothing, what is missing, or all."""
+_NAMED = 5  # tasks that a message names
 Started = Callable[[str, int, int], None]
 """Called with a task's name, its number from 1, and the number of tasks, before it is computed."""
 
@@ -72,7 +75,8 @@ def measure(
 
 def cache_folder(cache: Path | None) -> Path:
     """Return the folder of mteb's cache."""
-    return _opened(cache).cache_path
+    folder: Path = _opened(cache).cache_path
+    return folder
 
 
 def _opened(cache: Path | None) -> ResultCache:
@@ -103,23 +107,28 @@ def _strategy(store: ResultCache, task: Any, encoder: MtebEncoder) -> str:
 def _load_all(tasks: Sequence[Any]) -> None:
     """Load the data of tasks.
 
+    If the hub does not answer, which takes long to find out, the tasks after it are not tried.
+
     Raises:
         UserError: some cannot be loaded; the message names these tasks.
     """
     failed: list[str] = []
-    reason = ""
-    for task in tasks:
-        for each in _parts(task):
-            try:
-                each.load_data()
-            except Exception as error:  # of the hub, of the network, or of a class of the user's
-                failed.append(f"{PREFIX}{each.metadata.name} ({each.metadata.dataset.get('path', 'local files')})")
-                reason = reason or f"{type(error).__name__}: {first_line(error)}"
+    reason = rest = ""
+    parts = [part for task in tasks for part in _parts(task)]
+    for place, part in enumerate(parts, start=1):
+        try:
+            part.load_data()
+        except Exception as error:  # of the hub, of the network, or of a class of the user's
+            failed.append(f"{PREFIX}{part.metadata.name} ({part.metadata.dataset.get('path', 'local files')})")
+            reason = reason or f"{type(error).__name__}: {first_line(error)}"
+            if isinstance(error, ConnectionError) and not is_offline_mode() and place < len(parts):
+                rest = f"; the {len(parts) - place} after it were not tried"
+                break
     if failed:
+        named = ", ".join(failed[:_NAMED]) + (f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else "")
         raise UserError(
-            f"nothing was computed, since the data of {len(failed)} of {len(tasks)} tasks of mteb cannot be loaded "
-            f"({reason}): run this once where the Hugging Face hub can be reached and take its cache ($HF_HOME) along, "
-            f"or leave these tasks out: {', '.join(failed)}"
+            f"nothing was computed, since data of mteb cannot be loaded: {named}{rest} ({reason}): run this once where "
+            "the Hugging Face hub can be reached and take its cache ($HF_HOME) along, or leave these tasks out"
         )
 
 
@@ -168,7 +177,9 @@ def _rows(task: Any, result: TaskResult, cached: bool, prompts: dict[str, str]) 
             if subset not in (task.hf_subsets or [subset]) and subset != "default":
                 continue
             numbers = {name: float(value) for name, value in scores.items() if _is_finite(value)}
-            more = {name: value for name, value in scores.items() if isinstance(value, (list, dict)) and name != _LANGUAGES}
+            more = {
+                name: value for name, value in scores.items() if isinstance(value, (list, dict)) and name != _LANGUAGES
+            }
             own: dict[str, Any] = {
                 "type": meta.type,
                 "main_score": meta.main_score,
@@ -200,13 +211,12 @@ def _is_finite(value: Any) -> bool:
 
 
 def _count(task: Any, split: str, subset: str) -> int:
-    """Return the number of samples of a split: of the loaded data (of retrieval the queries), else of mteb's statistics.
+    """Return the number of samples of a split, of retrieval of the queries: of the loaded data, else as mteb tells it.
 
     It is 0 if neither is at hand, as for a cached result of a class that is not in mteb's registry.
     """
     if task.data_loaded and task.dataset is not None:
-        data = task.dataset[subset] if subset in task.dataset else task.dataset
-        held = data[split] if split in data else None
+        held = task.dataset.get(subset, task.dataset).get(split)
         if isinstance(held, Mapping):
             return len(held["queries"]) if "queries" in held else 0
         if held is not None:
@@ -228,7 +238,7 @@ def _quiet() -> Iterator[None]:
     logger.setLevel(logging.CRITICAL)
     disable_progress_bar()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), quiet():
             warnings.simplefilter("ignore")
             yield
     finally:
