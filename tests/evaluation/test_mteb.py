@@ -23,7 +23,14 @@ from embeddings_server import running_server
 from holdfast.cli import main
 from holdfast.errors import UserError
 from holdfast.evaluation.evaluation_run import task_names
-from holdfast.evaluation.mteb_encoder import PromptedEncoder, model_meta, model_name, mteb_encoder, revision_of
+from holdfast.evaluation.mteb_encoder import (
+    PromptedEncoder,
+    model_meta,
+    model_name,
+    mteb_encoder,
+    other_prompts,
+    revision_of,
+)
 from holdfast.evaluation.mteb_names import short_name
 from holdfast.evaluation.mteb_run import measure
 from holdfast.evaluation.mteb_selection import mteb_tasks
@@ -249,6 +256,20 @@ def test_a_users_prompts_take_the_place_of_the_models(prompted: Callable[..., Pa
     assert row["metrics"]["main_score"] == pytest.approx(expected, abs=5e-7), "read from the cache, with six decimals"
 
 
+def test_prompts_that_mteb_keeps_for_a_model_are_told(
+    bundled: SentenceTransformer, prompted: Callable[..., Path]
+) -> None:
+    def others(model: Any, name: str = "intfloat/e5-small-v2") -> dict[str, str]:
+        return other_prompts(meta_of(model).model_copy(update={"name": name}), model)
+
+    assert others(bundled) == {"query": "query: ", "document": "passage: "}
+    assert others(bundled, "holdfast/bundled") == {}
+    chosen = load_sentence_transformer("bundled", device="cpu", prompts=RolePromptOptions(prompt="query: "))
+    assert others(chosen) == {}
+    own = load_sentence_transformer(str(prompted(prompts={"query": "query: ", "document": "passage: "})), device="cpu")
+    assert others(own) == {}
+
+
 # --- other encoders than a SentenceTransformer of torch --------------------------------------------------------
 
 
@@ -278,6 +299,15 @@ def test_a_function_and_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
         assert main(["evaluate", *words, "--tasks", STS, "--output", "out.json"]) == 0
         assert server.requests == asked
     assert read_result(Path("out.json"))["results"][0]["mteb"]["cached"]
+
+
+def test_a_call_that_is_repeated_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.syspath_prepend(".")
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    code = "calls = []\ndef embed(texts):\n    calls.append(1)\n    1 / (len(calls) - 1)\n"
+    Path("shy.py").write_text(f"{code}    return [[float(len(text)), 1.0] for text in texts]\n")
+    assert main(["evaluate", "call:shy:embed", "--tasks", STS, "--retries", "1"]) == 0
+    assert "call:shy:embed failed: ZeroDivisionError" in capsys.readouterr().err
 
 
 def test_a_graph_and_a_static_table(make_encoder_model: Callable[..., SentenceTransformer]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.verbs import Call
-from holdfast.errors import UserError
+from holdfast.errors import UserError, emit_notice
 from holdfast.evaluation.mteb_names import require_mteb
 from holdfast.launch import processes
 from holdfast.model_lookup import is_function, resolve_model
@@ -43,13 +43,19 @@ def measured_by_mteb(
     """Measure tasks of mteb; return them and the part of the protocol about mteb, which an export needs, too."""
     if not tasks and settings.export_mteb is None:
         return [], {}
-    from holdfast.evaluation.mteb_encoder import model_meta, mteb_encoder
+    from holdfast.evaluation.mteb_encoder import model_meta, mteb_encoder, other_prompts
     from holdfast.evaluation.mteb_run import cache_folder, measure, mteb_protocol
 
     folder = None if is_function(settings.model) else resolve_model(settings.model)
     meta = model_meta(
         settings.model, identity, encoder, folder=folder, pooling=settings.pooling, precision=settings.precision
     )
+    if tasks and (prompts := other_prompts(meta, encoder)):
+        listed = ", ".join(f"{name} {text!r}" for name, text in prompts.items())
+        emit_notice(
+            f"mteb's own entry of {meta.name} has prompts that the model's files do not have, {listed}: to measure it "
+            "as mteb's leaderboard does, give them with --prompt, --query-prompt or --document-prompt"
+        )
     with stage(call.progress, "mteb") as computing:
         model = mteb_encoder(encoder, meta, settings.precision)
         started: Started = lambda name, at, of: computing.relabel(f"mteb {at}/{of}: {name}")  # noqa: E731

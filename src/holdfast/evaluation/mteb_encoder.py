@@ -157,6 +157,21 @@ def plain_meta(known: Mapping[str, Any], experiment: Mapping[str, Any]) -> Model
     return ModelMeta.model_validate({**kept, **known, "loader": None, "experiment_kwargs": dict(experiment) or None})
 
 
+def other_prompts(meta: ModelMeta, encoder: SentenceEncoder) -> dict[str, str]:
+    """Return the prompts of mteb's own entry of a model that differ from those in use, by name; empty without an entry.
+
+    mteb has an entry for many models of the hub, which it measures with the prompts of the entry, not of the model's
+    files. Where the user chose prompts, there are none.
+    """
+    from mteb.models.model_implementations import MODEL_REGISTRY
+
+    entry = MODEL_REGISTRY.get(meta.name)
+    if entry is None or isinstance(encoder, VectorFunction) or chosen_prompts(encoder).given():
+        return {}
+    prompts: Mapping[str, str] = entry.loader_kwargs.get("model_prompts") or {}
+    return {name: text for name, text in prompts.items() if encoder.prompts.get(name) != text}
+
+
 def model_name(spec: str) -> str:
     """Return the name ``organisation/model`` that mteb asks for.
 

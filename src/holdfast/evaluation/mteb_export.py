@@ -127,7 +127,7 @@ def _task_result(name: str, rows: Sequence[Mapping[str, Any]], result: Mapping[s
     for row in rows:
         own = row.get("mteb")
         if own is not None:
-            split, entry, revision = row["split"].split(" ")[0], _of_mteb(row, own), own["revision"]
+            split, entry, revision = own["split"], _of_mteb(row, own), own["revision"]
         else:
             split, entry, revision = "test", _of_own(row), f"holdfast-{row.get('data_sha256', 'unknown')}"
         scores.setdefault(split, []).append(entry)

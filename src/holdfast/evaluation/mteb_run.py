@@ -15,7 +15,7 @@ import mteb
 from huggingface_hub import is_offline_mode
 from mteb import ResultCache, TaskResult
 
-from holdfast.errors import UserError, first_line
+from holdfast.errors import Notice, UserError, first_line
 from holdfast.evaluation.mteb_encoder import MtebEncoder
 from holdfast.evaluation.mteb_names import PREFIX
 from holdfast.loading import quiet
@@ -182,6 +182,7 @@ def _rows(task: Any, result: TaskResult, cached: bool, prompts: dict[str, str]) 
             }
             own: dict[str, Any] = {
                 "type": meta.type,
+                "split": split,
                 "main_score": meta.main_score,
                 "subset": subset,
                 "languages": list(scores[_LANGUAGES]),
@@ -240,6 +241,7 @@ def _quiet() -> Iterator[None]:
     try:
         with warnings.catch_warnings(), quiet():
             warnings.simplefilter("ignore")
+            warnings.simplefilter("always", Notice)  # of holdfast, such as a failed call that is repeated
             yield
     finally:
         logger.setLevel(level)
