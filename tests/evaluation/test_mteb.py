@@ -44,7 +44,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:mteb", "ignore::D
 
 DEMO = Path(holdfast.__file__).parent / "demo"
 STS = "mteb:local_mteb_tasks:LocalSTS=pairs.tsv"
-Made = Callable[[], Any]
+SIDES = ("query", "document")
 
 
 def rows_of(name: str) -> list[dict[str, str]]:
@@ -308,6 +308,35 @@ def test_a_call_that_is_repeated_is_told(monkeypatch: pytest.MonkeyPatch, capsys
     Path("shy.py").write_text(f"{code}    return [[float(len(text)), 1.0] for text in texts]\n")
     assert main(["evaluate", "call:shy:embed", "--tasks", STS, "--retries", "1"]) == 0
     assert "call:shy:embed failed: ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_model_that_routes_queries_and_documents(make_encoder_model: Callable[..., SentenceTransformer]) -> None:
+    from sentence_transformers.base.modules import Router
+
+    sides = {f"{side}_modules": list(make_encoder_model(pooling="mean", seed=seed)) for seed, side in enumerate(SIDES)}
+    SentenceTransformer(modules=[Router.for_query_document(**sides, default_route="document")], device="cpu").save(
+        "two"
+    )
+    task = "mteb:holdfast.mteb_tasks:HumanNoiseRetrieval=pets"
+    assert main(["evaluate", "two", "--tasks", task, "--output", "out.json"]) == 0
+    own = {row["mteb"]["subset"]: row["metrics"] for row in read_result(Path("out.json"))["results"]}
+    expected = plain_scores(HumanNoiseRetrieval("pets"), SentenceTransformer("two", device="cpu"))
+    for (_, subset), scores in expected.items():
+        assert own[subset]["main_score"] == pytest.approx(scores["main_score"], abs=1e-9, rel=0)
+    one_route = SentenceTransformer(modules=sides["document_modules"], device="cpu")
+    other = plain_scores(HumanNoiseRetrieval("pets"), one_route)
+    assert {subset: scores["main_score"] for (_, subset), scores in other.items()} != {
+        subset: metrics["main_score"] for subset, metrics in own.items()
+    }, "the routes matter"
+
+
+def test_the_precision_is_that_of_the_vectors(bundled: SentenceTransformer) -> None:
+    loader = [{"text": ["the old dog sleeps", "a film"]}]
+    about = {"task_metadata": LocalSTS("pairs.tsv").metadata, "batch_size": 32, "show_progress_bar": False}
+    meta = meta_of(bundled)
+    full, half = (mteb_encoder(bundled, meta, precision).encode(loader, **about) for precision in ("fp32", "bf16"))
+    np.testing.assert_array_equal(full, bundled.encode(loader[0]["text"]))
+    assert 1e-5 < np.abs(full - half).max() < 0.05
 
 
 def test_a_graph_and_a_static_table(make_encoder_model: Callable[..., SentenceTransformer]) -> None:
