@@ -13,7 +13,6 @@ mteb.evaluate(model, [HoldMovePairs("triplets.tsv"), HumanNoiseRetrieval("noiseq
 
 from __future__ import annotations
 
-import csv
 import gzip
 import hashlib
 import json
@@ -59,6 +58,7 @@ class HoldMovePairs(_LocalFiles, AbsTaskPairClassification):
         name: name of the task; None: ``HoldMove.`` and the name of the file.
         languages: the languages of the texts, as mteb writes them.
         seed: seed of the task.
+        described: more fields of mteb's ``TaskMetadata``, such as ``license`` and ``reference``.
     """
 
     input1_column_name = "sentence1"
@@ -72,6 +72,7 @@ class HoldMovePairs(_LocalFiles, AbsTaskPairClassification):
         name: str | None = None,
         languages: Sequence[str] = ("eng-Latn",),
         seed: int = 42,
+        **described: Any,
     ) -> None:
         self.path = MEANINGS if path is None else Path(path)
         self.metadata = TaskMetadata(
@@ -83,6 +84,7 @@ class HoldMovePairs(_LocalFiles, AbsTaskPairClassification):
             eval_splits=["test"],
             eval_langs=list(languages),
             dataset={"path": str(self.path), "revision": _hash_of([self.path])},
+            **described,
         )
         super().__init__(seed)
         self._kinds: list[str] = []
@@ -121,6 +123,7 @@ class HumanNoiseRetrieval(_LocalFiles, AbsTaskRetrieval):
         split: the split of ``qrels``.
         languages: the languages of the texts, as mteb writes them.
         seed: seed of the task.
+        described: more fields of mteb's ``TaskMetadata``, such as ``license`` and ``reference``.
     """
 
     def __init__(
@@ -131,6 +134,7 @@ class HumanNoiseRetrieval(_LocalFiles, AbsTaskRetrieval):
         split: str = "test",
         languages: Sequence[str] = ("eng-Latn",),
         seed: int = 42,
+        **described: Any,
     ) -> None:
         self.path, self._split = Path(path), split
         self._queries = dict(self._files())
@@ -144,6 +148,7 @@ class HumanNoiseRetrieval(_LocalFiles, AbsTaskRetrieval):
             eval_splits=[split],
             eval_langs={subset: list(languages) for subset in self._queries},
             dataset={"path": str(self.path), "revision": _hash_of(read)},
+            **described,
         )
         super().__init__(seed)
 
@@ -207,11 +212,13 @@ def _objects(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _table(file: Path, columns: Sequence[str]) -> Iterator[dict[str, str]]:
-    reader = csv.DictReader(_lines(file), delimiter="\t", quoting=csv.QUOTE_NONE)
-    missing = [column for column in columns if column not in (reader.fieldnames or [])]
+    lines = _lines(file)
+    header = next(lines, "").rstrip("\n").split("\t")
+    missing = [column for column in columns if column not in header]
     if missing:
         raise ValueError(f"{file}: its header has no column {missing[0]!r}: it takes {', '.join(columns)}")
-    for number, row in enumerate(reader, start=2):
-        if any(row[column] is None for column in columns):
-            raise ValueError(f"{file}:{number}: too few columns")
-        yield row
+    for number, line in enumerate(lines, start=2):
+        values = line.rstrip("\n").split("\t")
+        if len(values) != len(header):
+            raise ValueError(f"{file}:{number}: {len(values)} columns, the header has {len(header)}")
+        yield dict(zip(header, values, strict=True))

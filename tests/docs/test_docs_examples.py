@@ -167,7 +167,7 @@ def _check_words(words: list[str], where: str) -> None:
         if words[0] == "train" and ":" not in given["method"]:
             method_options(given["method"], given["preset"], split_settings(given["options"] or []))
         if words[0] == "evaluate" and given.get("tasks"):
-            task_names(given["tasks"])
+            task_names(given["tasks"], mteb=True)
     except Exception as error:
         pytest.fail(f"{where}: {one_line(error) or repr(error)}")
     if words[0] == "reproduce":

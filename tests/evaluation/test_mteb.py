@@ -398,6 +398,9 @@ def test_mteb_reads_what_is_exported(here: Path, capsys: pytest.CaptureFixture[s
     stsb = store.load_task_result("holdfast-stsb", meta, raise_if_not_found=True)
     (row,) = by_task["stsb"]
     assert stsb.scores["test"][0]["cosine_spearman"] == pytest.approx(row["metrics"]["spearman"] / 100, abs=1e-6)
+    assert stsb.scores["test"][0]["cosine_spearman"] == pytest.approx(
+        by_task["mteb:LocalSTS"][0]["metrics"]["cosine_spearman"], abs=1e-6
+    ), "the same measure of the same pairs"
     assert stsb.get_score() == stsb.scores["test"][0]["main_score"]
     assert stsb.dataset_revision == f"holdfast-{row['data_sha256']}"
     pets = store.load_task_result("holdfast-retrieval-pets", meta, raise_if_not_found=True)
@@ -436,8 +439,17 @@ def _scored(count: int) -> list[dict[str, str]]:
 
 
 def test_names_of_tasks() -> None:
-    assert task_names("mteb:STS12,SICK-R,sts12,mteb:eng-v2") == ["mteb:STS12", "mteb:SICK-R", "sts12", "mteb:eng-v2"]
-    assert task_names("mteb:MTEB(eng, v2),mteb:a.b:C=x.tsv") == ["mteb:MTEB(eng, v2)", "mteb:a.b:C=x.tsv"]
+    assert task_names("mteb:STS12,SICK-R,sts12,mteb:eng-v2", mteb=True) == [
+        "mteb:STS12",
+        "mteb:SICK-R",
+        "sts12",
+        "mteb:eng-v2",
+    ]
+    assert task_names("mteb:MTEB(eng, v2),mteb:a.b:C=x.tsv", mteb=True) == ["mteb:MTEB(eng, v2)", "mteb:a.b:C=x.tsv"]
+    with pytest.raises(
+        UserError, match="evaluation: tasks: mteb:STS12 is a task of mteb, which only `holdfast evaluate`"
+    ):
+        task_names("mteb:STS12", "evaluation: tasks")
     assert [short_name(name) for name in ("MTEB(eng, v2)", "MTEB(Multilingual, v1)", "BEIR")] == [
         *("eng-v2", "multilingual-v1", "BEIR"),
     ]
@@ -473,6 +485,7 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     assert "--mteb-cache is for tasks of mteb" in refused(capsys, "bundled", "--mteb-cache", "x")
     Path("file").write_text("")
     assert "--mteb-cache file: " in refused(capsys, "bundled", "--tasks", STS, "--mteb-cache", "file")
+    assert "--export-mteb file: " in refused(capsys, "bundled", "--tasks", "stsb", "--export-mteb", "file")
     with monkeypatch.context() as patched:
         patched.setattr("importlib.util.find_spec", lambda _: None)
         line = refused(capsys, "bundled", "--tasks", STS)
@@ -555,12 +568,19 @@ def test_the_classes_need_nothing_of_holdfast() -> None:
     assert [name for name in modules if name.startswith("holdfast")] == []
 
 
+def test_the_classes_take_more_metadata() -> None:
+    assert HoldMovePairs(license="apache-2.0").metadata.license == "apache-2.0"
+    noise = HumanNoiseRetrieval("pets", name="Pets", languages=["deu-Latn"], domains=["Web"])
+    assert (noise.metadata.name, noise.metadata.languages, noise.metadata.domains) == ("Pets", ["deu"], ["Web"])
+    assert list(noise.metadata.eval_langs) == ["clean", "keyboard"]
+
+
 def test_damaged_files_of_the_classes_are_told(here: Path) -> None:
     (here / "bad.tsv").write_text("text\tsame\nx\ty\n")
     with pytest.raises(ValueError, match=r"bad.tsv: its header has no column 'other'"):
         HoldMovePairs("bad.tsv").load_data()
     (here / "short.tsv").write_text("text\tsame\tother\nx\ty\n")
-    with pytest.raises(ValueError, match=r"short.tsv:2: too few columns"):
+    with pytest.raises(ValueError, match=r"short.tsv:2: 2 columns, the header has 3"):
         HoldMovePairs("short.tsv").load_data()
     (here / "pets" / "queries.jsonl").write_text(json.dumps({"_id": "q1"}) + "\n")
     with pytest.raises(ValueError, match=r"queries.jsonl:1: not an object with _id and text"):

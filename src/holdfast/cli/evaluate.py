@@ -105,7 +105,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
     from holdfast.input_limits import cut_lines
     from holdfast.progress import stage
 
-    names = task_names(settings.tasks)
+    names = task_names(settings.tasks, mteb=True)
     own, of_mteb = [name for name in names if not is_mteb(name)], [name for name in names if is_mteb(name)]
     measures_retrieval = any(map(is_retrieval, names))
     _check_retrieval_options(settings, measures_retrieval)
@@ -165,9 +165,9 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
         if settings.index is not None:
             result["protocol"]["index"] = {**_index_identity(settings.index), **prompt_protocol(index)}
         result["protocol"] |= mteb
+    call.finish(result, settings.output, lambda: _show(settings.model, rows))
     if settings.export_mteb is not None:
         export_result(settings.export_mteb, result, call)
-    call.finish(result, settings.output, lambda: _show(settings.model, rows))
 
 
 def _noises(settings: EvaluateSettings) -> list[Noise]:

@@ -52,19 +52,26 @@ class _Space:
         return evaluate_space(self.model, data=self.data, encode=encode)
 
 
-def task_names(text: str, where: str = "--tasks") -> list[str]:
+def task_names(text: str, where: str = "--tasks", *, mteb: bool = False) -> list[str]:
     """Parse task names joined by commas; groups (``sts``, ``transfer``) are expanded and repeated names are dropped.
 
     ``retrieval:NAME`` and ``mteb:NAME`` stay as they are (`holdfast.evaluation.mteb_names.split_tasks`).
+
+    Args:
+        text: the names.
+        where: begin of an error message.
+        mteb: tasks of mteb can be named, too.
 
     Raises:
         UserError: a task is unknown, or there is none.
     """
     names: list[str] = []
     for name in split_tasks(text, (*GROUPS, *TASKS)):
+        if is_mteb(name) and not mteb:
+            raise UserError(f"{where}: {name} is a task of mteb, which only `holdfast evaluate` measures: leave it out")
         is_named = (is_retrieval(name) or is_mteb(name)) and name[-1] != ":"
         known = GROUPS.get(name) or ([name] if is_named else None)
-        names += known or [one_of(where, name, (*GROUPS, *TASKS, f"{RETRIEVAL}:NAME", f"{MTEB}NAME"))]
+        names += known or [one_of(where, name, (*GROUPS, *TASKS, f"{RETRIEVAL}:NAME", *[f"{MTEB}NAME"] * mteb))]
     if not names:
         raise UserError(f"{where} names no task: leave it out for the seven STS test sets")
     return list(dict.fromkeys(names))
