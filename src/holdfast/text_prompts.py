@@ -110,9 +110,30 @@ class ChosenPrompts:
     document: str | None = None
     named_sides: bool = False
 
+    def of_side(self, side: str | None) -> str | None:
+        """Return the chosen prompt of a query, of a document, or (None) of a text without a side; None: no choice."""
+        return {"query": self.query, "document": self.document}.get(side or "", self.plain)
+
+    def given(self) -> dict[str, str]:
+        """Return the chosen prompts by name: one ``prompt``, or those of both sides where they differ from it."""
+        sides = {"prompt": self.plain, "query_prompt": self.query, "document_prompt": self.document}
+        named = {name: text for name, text in sides.items() if name == "prompt" or text != self.plain}
+        return {name: text for name, text in named.items() if text is not None}
+
+
+def chosen_prompts(model: SentenceEncoder) -> ChosenPrompts:
+    """Return the user's choice that `choose_prompts` stored on a model; without one, nothing is chosen."""
+    chosen: ChosenPrompts = getattr(model, _STORED, ChosenPrompts())
+    return chosen
+
 
 def choose_prompts(
-    model: SentenceTransformer, options: PromptOptions, *, spec: str = "the model", sides_only: bool = False
+    model: SentenceTransformer,
+    options: PromptOptions,
+    *,
+    spec: str = "the model",
+    sides_only: bool = False,
+    required: bool = True,
 ) -> None:
     """Resolve the user's choice for a loaded model, and store it on the model.
 
@@ -124,6 +145,7 @@ def choose_prompts(
         options: the user's options.
         spec: the model's name, for messages.
         sides_only: every text will be a query or a document: prompts of these names are a choice, too.
+        required: refuse a model with prompts and no default of which none was chosen.
 
     Raises:
         UserError: two options exclude each other, the model has no prompt of a name, or it has prompts, no default, and
@@ -144,7 +166,7 @@ def choose_prompts(
     )
     setattr(model, _STORED, chosen)
     setattr(model, _SPEC, spec)
-    if sides_only and (tells_sides(model) or not _texts_of(model)):
+    if not required or (sides_only and (tells_sides(model) or not _texts_of(model))):
         return
     prompt_of(model)
 
@@ -170,7 +192,7 @@ def prompt_of(model: SentenceTransformer, role: Role | None = None) -> str | Non
     Raises:
         UserError: the model has prompts, no default, and none was chosen.
     """
-    chosen: ChosenPrompts = getattr(model, _STORED, ChosenPrompts())
+    chosen = chosen_prompts(model)
     own = chosen.plain if role is None else getattr(chosen, role)
     if own is not None:
         return own or None
@@ -195,7 +217,7 @@ def tells_sides(model: SentenceTransformer) -> bool:
 
     An empty prompt, which sentence-transformers gives every model for both sides, is none.
     """
-    chosen: ChosenPrompts = getattr(model, _STORED, ChosenPrompts())
+    chosen = chosen_prompts(model)
     if chosen.named_sides or any(has_route(model, role) for role in ROLES):
         return True
     if chosen.plain is not None:
@@ -212,7 +234,7 @@ def side_of(model: SentenceEncoder, role: Role, *, named: bool = False) -> Role 
     if getattr(model, "prompts", None) is None:  # a function
         return None
     if named:
-        return role if getattr(model, _STORED, ChosenPrompts()).named_sides else None
+        return role if chosen_prompts(model).named_sides else None
     return role if tells_sides(model) else None  # type: ignore[arg-type]
 
 
@@ -251,7 +273,7 @@ def prompt_protocol(model: Any, *, sides: bool = True) -> dict[str, str | None]:
     """
     if getattr(model, "prompts", None) is None:
         return {}
-    chosen: ChosenPrompts = getattr(model, _STORED, ChosenPrompts())
+    chosen = chosen_prompts(model)
     if chosen == ChosenPrompts() and not _texts_of(model):
         return {}
     try:

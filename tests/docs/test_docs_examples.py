@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,20 @@ OUTPUT = ("", "text", "json")
 """Languages of blocks that show what comes out."""
 EXPECTED = {"data check": 1}  # small data is not the published data
 SLOW = ("README.md", "docs/audit.md", "docs/ci.md", "docs/harden-your-model.md", "docs/harden.md")
+NEEDS = {"docs/mteb.md": "mteb"}
+"""Pages with an extra that not every Python can install."""
 WITH_CODE = [page for page in pages() if any(block.language not in OUTPUT for block in blocks(page))]
 
 
 def _parameters(chosen: list[str]) -> list[Any]:
-    return [pytest.param(page, marks=[pytest.mark.slow] if page in SLOW else []) for page in chosen]
+    return [pytest.param(page, marks=_marks(page)) for page in chosen]
+
+
+def _marks(page: str) -> list[pytest.MarkDecorator]:
+    marks = [pytest.mark.slow] if page in SLOW else []
+    if page in NEEDS:
+        marks.append(pytest.mark.skipif(find_spec(NEEDS[page]) is None, reason=f"{NEEDS[page]} is not installed"))
+    return marks
 
 
 # --- what is run -------------------------------------------------------------------------------------------------
@@ -42,6 +52,7 @@ def test_the_examples_of_a_page_run(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("HOLDFAST_CACHE", str(docs_world / "cache"))
     monkeypatch.setenv("HOLDFAST_DATA", str(docs_world / "DATA"))
+    monkeypatch.setenv("MTEB_CACHE", str(tmp_path / "mteb"))
     monkeypatch.setattr("holdfast.model_lookup._pypi_model", lambda _: docs_world / RUN)
     names: dict[str, Any] = {"__name__": "example"}
     for block in run:
@@ -156,7 +167,7 @@ def _check_words(words: list[str], where: str) -> None:
         if words[0] == "train" and ":" not in given["method"]:
             method_options(given["method"], given["preset"], split_settings(given["options"] or []))
         if words[0] == "evaluate" and given.get("tasks"):
-            task_names(given["tasks"])
+            task_names(given["tasks"], mteb=True)
     except Exception as error:
         pytest.fail(f"{where}: {one_line(error) or repr(error)}")
     if words[0] == "reproduce":

@@ -312,3 +312,20 @@ def test_differences_of_a_reproduced_table(tmp_path: Path) -> None:
     assert tables.differences_table(bare) is None
     (none,) = read(tmp_path, {**made, "differences": {"results": [], "notes": [], "resamples": 2000}})
     assert tables.differences_table(none) is None
+
+
+def test_tasks_of_mteb_have_a_table_of_their_own(tmp_path: Path) -> None:
+    def scored(model: str, scores: dict[str, float], **more: Any) -> dict[str, Any]:
+        own = {"accuracy": 0.5, "spearman": 0.4}  # mteb's names of measures, which are those of our own tables
+        rows = [row(f"mteb:{task}", metrics={**own, "main_score": score}) for task, score in scores.items()]
+        return result("evaluate", model, [*rows, row("mr", 500, "all", {"accuracy": 80.0})], **more)
+
+    made = (scored("runs/a", {"STS12": 0.7, "BIOSSES": 0.5}), scored("runs/b", {"STS12": 0.75}))
+    contents = make_contents(read(tmp_path, *made), examples=0)
+    by_id = {table.id: table for table in contents.tables}
+    table = by_id["mteb"]
+    assert table.columns == ("model", "STS12", "BIOSSES", "average")
+    assert texts(table) == [["a", "70.00", "50.00", "60.00"], ["b", "75.00", "–", "–"]]
+    assert [cell.best for cell in (table.rows[0][1], table.rows[1][1])] == [False, True]
+    assert by_id["transfer"].columns == ("model", "mr"), "mteb's accuracies are not x100, nor of the same protocol"
+    assert "similarity" not in by_id

@@ -14,10 +14,11 @@ from holdfast.cli.console import console, work_quietly
 from holdfast.cli.verbs import Call, verb
 from holdfast.endpoint_options import EndpointOptions
 from holdfast.errors import UserError
+from holdfast.evaluation.mteb_names import is_mteb
 from holdfast.forms import parse_forms, plain_rows
 from holdfast.model_lookup import CALL_BATCH, is_function, model_identity, resolve_model
 from holdfast.settings import ARGUMENT, Folder, Spelling
-from holdfast.text_prompts import RolePromptOptions, prompt_protocol
+from holdfast.text_prompts import RolePromptOptions, choose_prompts, prompt_protocol
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -36,7 +37,8 @@ class EvaluateSettings(BackendOptions, RolePromptOptions, EndpointOptions):
             vectors); none with --endpoint.
         tasks: Tasks, joined by commas: sts (the seven test sets), sts12 ... sts16, stsb, sickr, sickr-full; transfer
             (mr, cr, subj, mpqa, sst2, trec, mrpc); space (alignment and uniformity on STS-B dev); retrieval (--data is
-            a folder in BEIR's layout) or retrieval:NAME (a folder in --data).
+            a folder in BEIR's layout) or retrieval:NAME (a folder in --data); mteb:NAME (a task of mteb, a benchmark
+            such as mteb:eng-v2, or mteb:package.module:Class of yours).
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
         systems: For retrieval, rows beside the encoder's, joined by commas: bm25; hybrid (the encoder and BM25 over
             groups of letters; hybrid=W weighs BM25 by W, not 0.5); spelling (the encoder on corrected queries);
@@ -57,6 +59,9 @@ class EvaluateSettings(BackendOptions, RolePromptOptions, EndpointOptions):
             first dimensions), dim=256+int8.
         call_batch: For call:... and --endpoint: largest number of texts in one call.
         retries: For call:...: repeat a failed call so often, after 1, 2, 4, ... seconds.
+        mteb_cache: For mteb:..., the folder of mteb's results, in which nothing is computed twice; None: $MTEB_CACHE,
+            else ~/.cache/mteb.
+        export_mteb: Write the result to this folder as mteb's files of results and of the model, too.
         output: Write the result to this file.
     """
 
@@ -74,6 +79,8 @@ class EvaluateSettings(BackendOptions, RolePromptOptions, EndpointOptions):
     forms: Annotated[str | None, Spelling(flag="--as", metavar="FORM,...")] = None
     call_batch: int = CALL_BATCH
     retries: int = 0
+    mteb_cache: Annotated[Path | None, Spelling(metavar="DIR")] = None
+    export_mteb: Annotated[Path | None, Spelling(metavar="DIR")] = None
     output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None
 
 
@@ -90,6 +97,7 @@ holdfast evaluate my-encoder --tasks retrieval --data ~/my-collection --systems 
 def evaluate(settings: EvaluateSettings, call: Call) -> None:
     """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, space, retrieval."""
     from holdfast.baselines.retrieval_baselines import retrieval_systems
+    from holdfast.cli.evaluate_mteb import export_result, measured_by_mteb, tasks_of_mteb
     from holdfast.distributed import process_group
     from holdfast.evaluation.evaluation_result import evaluation, evaluation_options
     from holdfast.evaluation.evaluation_run import evaluate_tasks, task_names
@@ -97,9 +105,11 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
     from holdfast.input_limits import cut_lines
     from holdfast.progress import stage
 
-    names = task_names(settings.tasks)
+    names = task_names(settings.tasks, mteb=True)
+    own, of_mteb = [name for name in names if not is_mteb(name)], [name for name in names if is_mteb(name)]
     measures_retrieval = any(map(is_retrieval, names))
     _check_retrieval_options(settings, measures_retrieval)
+    tasks = tasks_of_mteb(settings, of_mteb)
     _check_function(settings)
     systems = retrieval_systems(settings.systems or "")
     noises, forms = _noises(settings), parse_forms(settings.forms)
@@ -107,26 +117,30 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
     call.lock(settings.output)
     with work_quietly(), process_group():
         with stage(call.progress, f"loading {settings.model}", announce=False):
-            encoder, identity = _encoder(settings, sides_only=all(map(is_retrieval, names)))
+            encoder, identity = _encoder(settings, own)
             index = _index(settings)
             for form in forms:
                 form.require_of(encoder, settings.model)
                 form.require_of(index, str(settings.index))
         retrieval = RetrievalOptions(index, systems, settings.qrels)
         began = time.monotonic()
-        with stage(call.progress, "encoding", unit="sentences") as encoding:
-            rows = evaluate_tasks(
-                encoder,
-                names,
-                data=settings.data,
-                text=settings.text,
-                precision=settings.precision,
-                progress=encoding.update,
-                started=lambda task: _announce(encoding, task),
-                retrieval=retrieval,
-                noises=noises,
-                forms=forms,
-            )
+        rows: list[dict[str, Any]] = []
+        if own:
+            with stage(call.progress, "encoding", unit="sentences") as encoding:
+                rows = evaluate_tasks(
+                    encoder,
+                    own,
+                    data=settings.data,
+                    text=settings.text,
+                    precision=settings.precision,
+                    progress=encoding.update,
+                    started=lambda task: _announce(encoding, task),
+                    retrieval=retrieval,
+                    noises=noises,
+                    forms=forms,
+                )
+        measured, mteb = measured_by_mteb(settings, call, encoder, identity, tasks)
+        rows += [row for each in measured for row in each.rows]
         if not rows:  # not the first of several processes
             return
         for line in [*cut_lines(rows), *_document_lines(rows)]:
@@ -150,7 +164,10 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
         )
         if settings.index is not None:
             result["protocol"]["index"] = {**_index_identity(settings.index), **prompt_protocol(index)}
+        result["protocol"] |= mteb
     call.finish(result, settings.output, lambda: _show(settings.model, rows))
+    if settings.export_mteb is not None:
+        export_result(settings.export_mteb, result, call)
 
 
 def _noises(settings: EvaluateSettings) -> list[Noise]:
@@ -176,10 +193,11 @@ def _check_function(settings: EvaluateSettings) -> None:
         raise UserError(f"{settings.model} is a function, which each process would ask: start one process")
 
 
-def _encoder(settings: EvaluateSettings, *, sides_only: bool) -> tuple[SentenceEncoder, dict[str, Any]]:
-    """Load the encoder, or the function in its place; return it and its hashes."""
+def _encoder(settings: EvaluateSettings, tasks: Sequence[str]) -> tuple[SentenceEncoder, dict[str, Any]]:
+    """Load the encoder, or the function in its place, for holdfast's own ``tasks``; return it and its hashes."""
     from holdfast.distributed import own_device
     from holdfast.endpoint import load_vector_function
+    from holdfast.evaluation.retrieval import is_retrieval
     from holdfast.models import load_sentence_transformer
 
     if is_function(settings.model):
@@ -189,10 +207,12 @@ def _encoder(settings: EvaluateSettings, *, sides_only: bool) -> tuple[SentenceE
         settings.model,
         pooling=settings.pooling,
         device=own_device(),
-        prompts=settings,
-        sides_only=sides_only,
+        prompts=settings if tasks else None,
+        sides_only=all(map(is_retrieval, tasks)),
         backend=settings.chosen_backend,
     )
+    if not tasks:  # mteb chooses a prompt for each task, where the user does not
+        choose_prompts(encoder, settings, spec=settings.model, required=False)
     return encoder, model_identity(folder)
 
 
@@ -246,11 +266,14 @@ def _announce(encoding: Stage, task: str) -> None:
 def _show(model: str, rows: Sequence[dict[str, Any]]) -> None:
     from holdfast.evaluation.form_table import form_tables
     from holdfast.evaluation.retrieval_table import retrieval_table
-    from holdfast.evaluation.score_tables import sts_table, transfer_table
+    from holdfast.evaluation.score_tables import mteb_table, sts_table, transfer_table
 
     out, whole = console(), rows
     rows = plain_rows(rows)
     out.print(model, markup=False, highlight=False)  # a title would be wrapped to the width of the table
+    if of_mteb := [row for row in rows if is_mteb(row["task"])]:
+        out.print(mteb_table(of_mteb))
+    rows = [row for row in rows if not is_mteb(row["task"])]
     of_texts = [row for row in rows if row["task"] != "retrieval"]  # its table has noisy queries beside clean ones
     for noise in dict.fromkeys(row.get("noise") for row in of_texts):
         own = [row for row in of_texts if row.get("noise") == noise]

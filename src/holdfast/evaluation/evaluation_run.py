@@ -12,6 +12,8 @@ from holdfast.encoding import Progress
 from holdfast.errors import UserError, one_of
 from holdfast.evaluation.deployed_forms import in_forms
 from holdfast.evaluation.form_losses import with_losses
+from holdfast.evaluation.mteb_names import PREFIX as MTEB
+from holdfast.evaluation.mteb_names import is_mteb, split_tasks
 from holdfast.evaluation.noisy_task import with_noise, with_noisy_queries
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
 from holdfast.evaluation.retrieval import RetrievalOptions, evaluate_retrieval, is_retrieval, load_retrieval
@@ -50,18 +52,26 @@ class _Space:
         return evaluate_space(self.model, data=self.data, encode=encode)
 
 
-def task_names(text: str, where: str = "--tasks") -> list[str]:
+def task_names(text: str, where: str = "--tasks", *, mteb: bool = False) -> list[str]:
     """Parse task names joined by commas; groups (``sts``, ``transfer``) are expanded and repeated names are dropped.
 
-    ``retrieval:NAME`` stays as it is.
+    ``retrieval:NAME`` and ``mteb:NAME`` stay as they are (`holdfast.evaluation.mteb_names.split_tasks`).
+
+    Args:
+        text: the names.
+        where: begin of an error message.
+        mteb: tasks of mteb can be named, too.
 
     Raises:
         UserError: a task is unknown, or there is none.
     """
     names: list[str] = []
-    for name in (part.strip() for part in text.split(",") if part.strip()):
-        known = GROUPS.get(name) or ([name] if is_retrieval(name) and name[-1] != ":" else None)
-        names += known or [one_of(where, name, (*GROUPS, *TASKS, f"{RETRIEVAL}:NAME"))]
+    for name in split_tasks(text, (*GROUPS, *TASKS)):
+        if is_mteb(name) and not mteb:
+            raise UserError(f"{where}: {name} is a task of mteb, which only `holdfast evaluate` measures: leave it out")
+        is_named = (is_retrieval(name) or is_mteb(name)) and name[-1] != ":"
+        known = GROUPS.get(name) or ([name] if is_named else None)
+        names += known or [one_of(where, name, (*GROUPS, *TASKS, f"{RETRIEVAL}:NAME", *[f"{MTEB}NAME"] * mteb))]
     if not names:
         raise UserError(f"{where} names no task: leave it out for the seven STS test sets")
     return list(dict.fromkeys(names))

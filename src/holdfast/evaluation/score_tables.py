@@ -8,8 +8,10 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
+from holdfast.evaluation.mteb_names import PREFIX as MTEB
 from holdfast.evaluation.sts import average
 from holdfast.evaluation.transfer import TRANSFER_TASKS, transfer_average
+from holdfast.terminal import visible
 
 
 def sts_table(rows: Iterable[dict[str, Any]]) -> Table:
@@ -33,6 +35,24 @@ def transfer_table(rows: Iterable[dict[str, Any]]) -> Table:
     }
     caption = "Accuracy ×100 of a logistic regression on the vectors"
     return _table(caption, [row["task"] for row in rows], lines, transfer_average(rows))
+
+
+def mteb_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Return the rows of mteb's tasks as a table: the main score x100, and the mean over tasks if there are several."""
+    table = Table(caption="main scores ×100, as mteb computes them", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("task of mteb", "type", "measure", "samples", "score"):
+        table.add_column(name, justify="right" if name in ("samples", "score") else "left", overflow="fold")
+    by_task: dict[str, list[float]] = {}
+    for row in rows:
+        own, score = row["mteb"], 100 * row["metrics"]["main_score"]
+        name = row["task"] if row["split"] == "test" else f"{row['task']} {row['split']}"
+        by_task.setdefault(row["task"], []).append(score)
+        shown = (name.removeprefix(MTEB), own["type"], own["main_score"], f"{row['n']:,}" if row["n"] else "–")
+        table.add_row(*(visible(text) for text in shown), f"{score:.2f}")
+    if len(by_task) > 1:
+        means = [sum(scores) / len(scores) for scores in by_task.values()]
+        table.add_row("mean over tasks", "", "", "", f"{sum(means) / len(means):.2f}", style="bold")
+    return table
 
 
 def _table(caption: str, names: Sequence[str], lines: Mapping[str, Sequence[str]], mean: float | None) -> Table:

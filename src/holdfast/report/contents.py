@@ -101,6 +101,7 @@ def _measured(
     blocks = _blocks(
         Block(tables=_filled(tables.similarity_table(similarity))),
         Block(tables=_filled(tables.transfer_table(transfer))),
+        Block(tables=_filled(tables.mteb_table(tables.mteb_scores(sources)))),
         Block(tables=_filled(*tables.classifier_tables(sources))),
         Block(
             tables=_filled(tables.space_table(sources), tables.distance_table(sources)),

@@ -7,12 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from holdfast.evaluation.mteb_names import PREFIX as MTEB
+from holdfast.evaluation.mteb_names import is_mteb
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.evaluation.transfer import TRANSFER_TASKS
 from holdfast.forms import form_of
 from holdfast.report.elements import Table, TableCell
 from holdfast.report.model_scores import (
     Interval,
+    Score,
     Scores,
     best_of,
     collect,
@@ -51,7 +54,33 @@ def transfer_scores(sources: Iterable[ReportSource]) -> Scores:
 
 def _encoder_scores(sources: Iterable[ReportSource], metric: str, averaged: Sequence[str]) -> Scores:
     own = (source for source in sources if source.kind in _ENCODERS)
-    return with_average(collect(own, task_of, metric, partial(_interval_of, metric)), AVERAGE, averaged)
+    return with_average(collect(own, _own_task, metric, partial(_interval_of, metric)), AVERAGE, averaged)
+
+
+def _own_task(row: Mapping[str, Any]) -> str | None:
+    """Return the task of a row, None for one of mteb, whose numbers are not x100."""
+    return None if is_mteb(row["task"]) else task_of(row)
+
+
+def mteb_scores(sources: Iterable[ReportSource]) -> Scores:
+    """Return the main scores of mteb's tasks ×100 by model and task, with their mean for models that have all."""
+    own = [source for source in sources if source.kind in _ENCODERS]
+    found = collect(own, lambda row: task_of(row).removeprefix(MTEB) if is_mteb(row["task"]) else None, "main_score")
+    scores = {
+        label: {name: Score(tuple(100.0 * value for value in score.values)) for name, score in scores.items()}
+        for label, scores in found.items()
+    }
+    names = tuple(dict.fromkeys(name for own_scores in scores.values() for name in own_scores))
+    return with_average(scores, AVERAGE, names) if len(names) > 1 else scores
+
+
+def mteb_table(scores: Scores) -> Table:
+    """Return the table of models by task of mteb."""
+    note = (
+        "Main scores ×100, as the library mteb computes them; bold is best. The average is over the shown columns, of "
+    )
+    note += "models that have all of them. Small numbers: ± the standard deviation over several seeds."
+    return score_table(scores, (), id="mteb", title="Tasks of mteb", note=note)
 
 
 def classifier_tables(sources: Sequence[ReportSource]) -> list[Table]:
