@@ -61,6 +61,15 @@ def make_recipes(names: Sequence[str], constants: Mapping[str, Any]) -> list[Rec
         recipe = recipe_class(name)
         if recipes.setdefault(recipe.NAME, recipe) is not recipe:
             raise UserError(f"{name}: another recipe of this run has the NAME {recipe.NAME!r}: change one of them")
+    return with_constants(recipes, constants)
+
+
+def with_constants(recipes: Mapping[str, type[Any]], constants: Mapping[str, Any]) -> list[Any]:
+    """Create recipes of these names and classes with changed constants, as `make_recipes` does.
+
+    Raises:
+        UserError: an unknown constant (the message suggests the closest name), or an invalid value.
+    """
     changed: dict[str, dict[str, Any]] = {name: {} for name in recipes}
     for key, value in constants.items():
         constant = key.rpartition(".")[2]
@@ -70,7 +79,7 @@ def make_recipes(names: Sequence[str], constants: Mapping[str, Any]) -> list[Rec
     return [_make(recipe, changed[name]) for name, recipe in recipes.items()]
 
 
-def _owners(key: str, recipes: Mapping[str, type[Recipe]]) -> list[str]:
+def _owners(key: str, recipes: Mapping[str, type[Any]]) -> list[str]:
     """Return the names of the recipes whose constant ``key`` sets."""
     owner, dot, constant = key.rpartition(".")
     # In options "-" is "_".
@@ -85,11 +94,11 @@ def _owners(key: str, recipes: Mapping[str, type[Recipe]]) -> list[str]:
     return having
 
 
-def _constants(recipe: type[Recipe]) -> list[str]:
+def _constants(recipe: type[Any]) -> list[str]:
     return [each.name for each in fields(recipe)]
 
 
-def _make(recipe: type[Recipe], constants: Mapping[str, Any]) -> Recipe:
+def _make(recipe: type[Any], constants: Mapping[str, Any]) -> Any:
     try:
         return recipe(**constants)
     except ValueError as error:
@@ -104,9 +113,10 @@ def recipe_record(recipe: Recipe) -> dict[str, Any]:
     return {**record, "class": type(recipe).__name__, "sha256": source_sha256(type(recipe))}
 
 
-def describe(recipe: type[Recipe]) -> dict[str, Any]:
+def describe(recipe: type[Any]) -> dict[str, Any]:
     """Return the description of a recipe: its texts, the resources it needs, and its constants with their meanings."""
-    meanings = {**documented_arguments(Recipe), **documented_arguments(recipe)}
+    documented = [cls for cls in reversed(recipe.__mro__) if "__dataclass_fields__" in vars(cls)]
+    meanings = {name: text for cls in documented for name, text in documented_arguments(cls).items()}
     published = recipe()
     return {
         "name": recipe.NAME,
