@@ -71,12 +71,15 @@ class PseudoPerplexity:
         encoded = {"input_ids": list(rows), "attention_mask": [[1] * len(row) for row in rows]}
         for numbers, features in in_batches(tokenizer, encoded, model.device):
             widest = max(len(asked[number][0]) for number in numbers)
-            left = [
+            gaps = [
                 features["input_ids"].shape[1] - len(rows[n]) if tokenizer.padding_side == "left" else 0
                 for n in numbers
             ]
             here = torch.tensor(
-                [[p + gap for p in asked[n][0]] + [0] * (widest - len(asked[n][0])) for n, gap in zip(numbers, left)],
+                [
+                    [*(place + gap for place in asked[n][0]), *[0] * (widest - len(asked[n][0]))]
+                    for n, gap in zip(numbers, gaps, strict=True)
+                ],
                 device=model.device,
             )
             with head_at(model, here):

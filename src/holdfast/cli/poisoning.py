@@ -28,8 +28,8 @@ def print_poisoning(out: Console, result: Mapping[str, Any], output: Path | None
         out.print(_detected(row["metrics"]), highlight=False)
     asked, searched = goal["queries"], goal["searched"]
     out.print(
-        f"passages made for {asked['fitted']:,} queries of {asked['source']}, measured on {asked['held_out']:,} others, "
-        f"among {searched['different']:,} documents of {searched['source']}",
+        f"passages made for {asked['fitted']:,} queries of {asked['source']}, measured on {asked['held_out']:,} "
+        f"others, among {searched['different']:,} documents of {searched['source']}",
         highlight=False,
     )
     for note in result["protocol"].get("notes", ()):

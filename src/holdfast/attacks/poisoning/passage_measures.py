@@ -17,9 +17,11 @@ from holdfast.attacks.poisoning.mean_similarity import SearchSpace
 from holdfast.attacks.poisoning.poison_queries import first_words
 from holdfast.attacks.poisoning.poison_recipe import Passage
 from holdfast.attacks.poisoning.retrieved_share import (
+    DRAWS,
     HEADLINE,
     Ranks,
     headline,
+    mean_share,
     ordinary_share,
     ranks_of,
     share_within,
@@ -77,13 +79,14 @@ class Search:
     seed: int
 
     def random_texts(self, like: Sequence[str]) -> list[str]:
-        """Return random texts, as many as some passages and about as long: of random tokens, or else random words."""
-        tokenizer = self.space.model.tokenizer
+        """Return random texts about as long as some passages, `DRAWS` for each: of random tokens, or random words."""
+        tokenizer, count = self.space.model.tokenizer, DRAWS * len(like)
         if tokenizer is not None:
             lengths = [len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in like]
-            return random_token_texts(tokenizer, len(like), round(fmean(lengths)), seed=self.seed)
+            return random_token_texts(tokenizer, count, round(fmean(lengths)), seed=self.seed)
         rng = random.Random(f"{self.seed}/poison/random")
-        return [" ".join(rng.choices(self.words, k=len(Words.of(text).words))) for text in like]
+        words = round(fmean(len(Words.of(text).words) for text in like))
+        return [" ".join(rng.choices(self.words, k=words)) for _ in range(count)]
 
 
 def measured(passages: Sequence[Passage], search: Search) -> tuple[dict[str, float], Ranks]:
@@ -103,7 +106,8 @@ def measured(passages: Sequence[Passage], search: Search) -> tuple[dict[str, flo
     )
     metrics |= ordinary_share(queries, corpus, len(texts), seed=seed)
     drawn = space.documents(search.random_texts(texts))
-    metrics |= share_within("random", ranks_of(queries, corpus, drawn), seed=seed)
+    ranks_of_draws = [ranks_of(queries, corpus, drawn[draw::DRAWS]) for draw in range(DRAWS)]
+    metrics |= mean_share("random", ranks_of_draws, seed=seed)
     metrics |= headline(metrics)
     metrics |= {
         "attacked": float(len(queries)),

@@ -16,7 +16,7 @@ DEPTHS = (1, 10, 20)
 HEADLINE = 10
 """The depth of ``success_rate``."""
 DRAWS = 20
-"""Draws of ordinary passages of the corpus, as a control."""
+"""Draws of documents and of random texts, as controls."""
 
 _QUERIES_AT_ONCE = 256
 
@@ -58,11 +58,16 @@ def ordinary_share(queries: Exact, corpus: Exact, count: int, *, seed: int) -> d
     for _ in range(DRAWS):
         drawn = rng.choice(len(corpus), min(count, len(corpus) - 1), replace=False)
         ranks.append(ranks_of(queries, np.delete(corpus, drawn, axis=0), corpus[drawn]))
+    return mean_share("ordinary", ranks, seed=seed)
+
+
+def mean_share(name: str, draws: Sequence[Ranks], *, seed: int) -> dict[str, float]:
+    """Return `share_within` averaged over several draws of passages; the interval is over the queries."""
     found: dict[str, float] = {}
     for k in DEPTHS:
-        shares = (np.stack(ranks) <= k).mean(axis=0)
+        shares = (np.stack(draws) <= k).mean(axis=0)
         low, high = mean_interval(shares, seed=seed)
-        found |= _with_ends(f"ordinary@{k}", float(shares.mean()), low, high)
+        found |= _with_ends(f"{name}@{k}", float(shares.mean()), low, high)
     return found
 
 
