@@ -65,13 +65,15 @@ class _HotFlipSearch(PassageSearch):
         found: list[float] = self._flips.similarities([self._ids(text) for text in texts]).tolist()
         return found
 
-    def usable(self, texts: Sequence[str]) -> list[bool]:
-        """Return True for texts that decoding and tokenising gives back, all of whose tokens may be placed."""
-        found = []
+    def begins(self, texts: Sequence[str]) -> list[str | None]:
+        """Return the text of those tokens that may be placed; None if it does not tokenise to them."""
+        found: list[str | None] = []
         for text in texts:
             ids, places = self._tokenised(text)
-            known = bool(places) and all(bool(self._allowed[ids[place]]) for place in places)
-            found.append(known and self._ids(self._decoded(ids, places)) == ids)
+            kept = [place for place in places if self._allowed[ids[place]]]
+            begin = self._decoded(ids, kept)
+            left = [token for place, token in enumerate(ids) if place in kept or place not in places]
+            found.append(begin if kept and self._ids(begin) == left else None)
         return found
 
     def step(self, passage: Passage, rng: random.Random) -> Passage:

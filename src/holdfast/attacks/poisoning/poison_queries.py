@@ -101,14 +101,14 @@ def begin_passage(
     order = np.argsort(-np.round(objective.of_vectors(vectors), 6), kind="stable")[:_TRIED_MOST]
     for first in range(0, len(order), _TRIED):
         texts = [_long_enough(corpus, order[place:], words) for place in range(first, min(first + _TRIED, len(order)))]
-        usable = [text for text, may in zip(texts, search.usable(texts), strict=True) if may]
+        usable = [text for text in search.begins(texts) if text is not None]
         if usable:
             scores = search.scores(usable)
             best = max(range(len(usable)), key=scores.__getitem__)
             return Passage.begin(usable[best], scores[best], encoded=len(usable))
     raise UserError(
-        f"none of the {len(order)} documents nearest to a group of queries can begin a passage: they are empty, hold "
-        "special tokens, or are above the bound on the perplexity"
+        f"none of the {len(order)} documents nearest to a group of queries can begin a passage: they are empty or "
+        "above the bound on the perplexity, or the tokeniser does not know their words"
     )
 
 

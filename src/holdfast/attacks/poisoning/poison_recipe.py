@@ -90,9 +90,9 @@ class PassageSearch(abc.ABC):
     def scores(self, texts: Sequence[str]) -> list[float]:
         """Return the mean similarity of each of n texts, as the steps compute it."""
 
-    def usable(self, texts: Sequence[str]) -> list[bool]:
-        """Return, for each text, True if the search can begin with it."""
-        return [True] * len(texts)
+    @abc.abstractmethod
+    def begins(self, texts: Sequence[str]) -> list[str | None]:
+        """Return, for each text, the text that the search can begin with in its place, or None."""
 
     @abc.abstractmethod
     def step(self, passage: Passage, rng: random.Random) -> Passage:

@@ -76,9 +76,9 @@ class _ProposalSearch(PassageSearch):
         found: list[float] = self._group.objective.of(texts).tolist()
         return found
 
-    def usable(self, texts: Sequence[str]) -> list[bool]:
-        """Return True for texts with a word."""
-        return [bool(Words.of(text).words) for text in texts]
+    def begins(self, texts: Sequence[str]) -> list[str | None]:
+        """Return the texts that have a word."""
+        return [text if Words.of(text).words else None for text in texts]
 
     def step(self, passage: Passage, rng: random.Random) -> Passage:
         """Exchange a random word for the best candidate that increases the mean similarity and is natural enough."""
@@ -105,10 +105,10 @@ class _NaturalSearch(_ProposalSearch):
         super().__init__(group, masked_lm, candidates)
         self._perplexity, self._bound, self._checks = PseudoPerplexity(masked_lm), bound, checks
 
-    def usable(self, texts: Sequence[str]) -> list[bool]:
-        """Return True for texts within the bound."""
-        found = zip(super().usable(texts), self._perplexity.of(texts), strict=True)
-        return [has_words and value <= self._bound for has_words, value in found]
+    def begins(self, texts: Sequence[str]) -> list[str | None]:
+        """Return the texts that are within the bound."""
+        found = zip(super().begins(texts), self._perplexity.of(texts), strict=True)
+        return [text if value <= self._bound else None for text, value in found]
 
     def _accepted(self, order: Sequence[int], texts: Sequence[str]) -> Sequence[int]:
         for i in order[: self._checks]:
