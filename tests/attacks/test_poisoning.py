@@ -44,7 +44,9 @@ def space(encoder: Any) -> SearchSpace:
 @pytest.fixture
 def attacked(space: SearchSpace, texts: list[str]) -> Attacked:
     corpus, fitted = texts[:30], texts[30:]
-    return Attacked(space, corpus, space.documents(corpus), query_groups(space, fitted, 2, seed=0), seed=0)
+    return Attacked(
+        space, corpus, space.documents(corpus), query_groups(space, fitted, space.queries(fitted), 2, seed=0), seed=0
+    )
 
 
 @pytest.fixture
@@ -200,8 +202,7 @@ def test_the_model_needs_gradients_for_hotflip_only(texts: list[str], resources:
     from holdfast.user_functions import VectorFunction
 
     space = SearchSpace(VectorFunction(lambda batch: encoder.encode(batch), name="call:f"), source="call:f")
-    corpus = texts[:30]
-    attacked = Attacked(space, corpus, space.documents(corpus), query_groups(space, texts[30:], 1, seed=0), seed=0)
+    attacked = attack_on(space, texts[:30], texts[30:], 1)
     with pytest.raises(UserError, match="leave hotflip out"):
         make_passage(HotFlip(**SMALL), 0, attacked, resources)
     made = make_passage(MaskedLMWords(**SMALL), 0, attacked, resources)

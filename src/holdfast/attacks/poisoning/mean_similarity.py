@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.encoding import Exact, Progress, encode_sentences, normalised
+from holdfast.encoding import Exact, Progress, Vectors, encode_sentences, normalised
 from holdfast.errors import UserError
 from holdfast.evaluation.retrieval import similarity_of
 from holdfast.text_prompts import Role, side_of
@@ -54,6 +54,10 @@ class SearchSpace:
         vectors = encode_sentences(self.model, list(texts), role=role, progress=progress)
         if not np.isfinite(vectors).all():
             raise UserError(f"{self.source} gives vectors that are not finite: its weights are damaged or it overflows")
+        return self.prepared(vectors)
+
+    def prepared(self, vectors: Vectors) -> Exact:
+        """Return the vectors of a model (n, d) as this space compares them: in fp64, normalised for the cosine."""
         return normalised(vectors) if self.is_cosine else vectors.astype(np.float64)
 
 

@@ -38,13 +38,12 @@ class Attacked:
     seed: int
 
 
-def query_groups(space: SearchSpace, fitted: Sequence[str], count: int, *, seed: int) -> list[Group]:
-    """Return ``count`` groups of the fitted queries, by k-means of their vectors.
+def query_groups(space: SearchSpace, fitted: Sequence[str], vectors: Exact, count: int, *, seed: int) -> list[Group]:
+    """Return ``count`` groups of n fitted queries, by k-means of their vectors (n, d), as the space gives them.
 
     Raises:
         UserError: there are fewer different queries than groups.
     """
-    vectors = space.queries(fitted)
     labels = grouped(vectors, count, seed=seed)
     return [
         Group(

@@ -165,7 +165,8 @@ class PoisonInputs:
         settings = self.settings
         with stage(self.console, "encoding the corpus", unit="texts") as message:
             vectors = self.space.documents(self.corpus, message.update)
-        groups = query_groups(self.space, self.split.fitted, settings.passages, seed=settings.seed)
+        fitted = self.split.fitted
+        groups = query_groups(self.space, fitted, self.space.queries(fitted), settings.passages, seed=settings.seed)
         return Attacked(self.space, self.corpus, vectors, groups, settings.seed)
 
     def estimate(self) -> WorkEstimate:
