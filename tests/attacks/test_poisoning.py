@@ -43,10 +43,12 @@ def space(encoder: Any) -> SearchSpace:
 
 @pytest.fixture
 def attacked(space: SearchSpace, texts: list[str]) -> Attacked:
-    corpus, fitted = texts[:30], texts[30:]
-    return Attacked(
-        space, corpus, space.documents(corpus), query_groups(space, fitted, space.queries(fitted), 2, seed=0), seed=0
-    )
+    return attack_on(space, texts[:30], texts[30:], 2)
+
+
+def attack_on(space: SearchSpace, corpus: list[str], fitted: list[str], count: int) -> Attacked:
+    groups = query_groups(space, fitted, space.queries(fitted), count, seed=0)
+    return Attacked(space, corpus, space.documents(corpus), groups, seed=0)
 
 
 @pytest.fixture

@@ -63,10 +63,10 @@ def test_an_audit_and_its_file(here: Path, capsys: pytest.CaptureFixture[str]) -
 
     # The printed card says the same, shows texts, and says what to do; progress is on the other stream.
     assert f"{items['audit-typos']['metrics']['stability']:.3f}" in message.out
-    assert message.out.count("holds") >= 3
+    assert message.out.count("holds") >= 2
     (line,) = (line for line in message.out.splitlines() if line.startswith("to harden it: "))
     assert line.startswith("to harden it: holdfast harden lm --corpus your-texts.txt --output hardened")
-    assert "7/7 nearest neighbours" in message.err
+    assert "7/8 nearest neighbours" in message.err
     lines = message.out.splitlines()
     assert len(lines) <= 40, "one screen"
     for row in worst_examples(result)[:4]:

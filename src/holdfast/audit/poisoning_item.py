@@ -6,8 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from holdfast.attacks.poisoning.hotflip import HotFlip
 from holdfast.attacks.poisoning.mean_similarity import SearchSpace
 from holdfast.attacks.poisoning.passage_making import Attacked, make_passage, query_groups
@@ -40,12 +38,13 @@ def poisoning_item(context: AuditContext) -> Item:
     """Make passages for some of the audited texts, and count the others that find one among their 10 nearest texts.
 
     Half of the drawn texts are what passages are made for, the other half measures them, and the remaining texts are
-    searched. With gradients the recipe is `hotflip`, else `masked-lm`.
+    searched. With gradients the recipe is `hotflip`, else `masked-lm`. The verdict is that of the share beyond the one
+    of as many ordinary texts, which depends on the number of texts alone.
     """
     texts = list(dict.fromkeys(context.space.texts))
     count = min(QUERIES, len(texts) // 2)
-    if count < 2 * LEAST or len(texts) - count <= max(DEPTHS) + PASSAGES:
-        raise NotMeasured(f"needs {2 * (max(DEPTHS) + PASSAGES + 1)} different texts, to search some with others")
+    if count < 2 * LEAST:
+        raise NotMeasured(f"needs {4 * LEAST} different texts, to search some with others")
     seed = context.settings.seed
     try:
         space = SearchSpace(context.model, source=context.settings.model)
@@ -92,8 +91,10 @@ def _item(context: AuditContext, found: _Poisoned, search: Search) -> Item:
     if found.left_out:
         context.budget.left_out.append(f"poisoning: {found.left_out} of {PASSAGES} passages not made to the end")
     metrics, ranks = measured(passages, search)
+    known = len(search.corpus)
+    metrics = {name: value for name, value in metrics.items() if not any(f"@{k}" in name for k in DEPTHS if k >= known)}
     success, ordinary = metrics["success_rate"], metrics[f"ordinary@{HEADLINE}"]
-    count = int(np.count_nonzero(ranks > 0))
+    count = len(ranks)
     message = (
         f"{success:.0f} % of other texts have one of {PASSAGES} made passages among their {HEADLINE} nearest texts "
         f"(as many ordinary texts: {ordinary:.0f} %)"
@@ -103,7 +104,7 @@ def _item(context: AuditContext, found: _Poisoned, search: Search) -> Item:
         "all",
         count,
         metrics,
-        judged(count, rate(*(metrics[f"success_rate{end}"] for end in ("", "_low", "_high")))),
+        judged(count, rate(*(max(0.0, metrics[f"success_rate{end}"] - ordinary) for end in ("", "_low", "_high")))),
         message,
         headline="success_rate",
         examples=passage_rows(recipe.NAME, passages, search),
