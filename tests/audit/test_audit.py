@@ -97,7 +97,8 @@ def test_an_audit_needs_nothing_but_the_model(
     items = by_task(run("st", data=None, texts=None))
     absent = {task: row["told"] for task, row in items.items() if row["verdict"] == "absent"}
     scored = {"audit-quality", "audit-advsts-typos", "audit-advsts"}
-    assert absent.keys() & set(TASKS) == {*scored, "audit-synonyms", "audit-adversarial-synonyms"}
+    assert absent.keys() & set(TASKS) == {*scored, "audit-synonyms", "audit-adversarial-synonyms", "audit-poisoning"}
+    assert "needs 40 different texts" in absent["audit-poisoning"]
     assert "--data" in absent["audit-quality"]
     assert "wordnet-base" in absent["audit-synonyms"]
     assert "wordnet-base" in absent["audit-adversarial-synonyms"]

@@ -81,7 +81,7 @@ class Search:
     def random_texts(self, like: Sequence[str]) -> list[str]:
         """Return random texts about as long as some passages, `DRAWS` for each: of random tokens, or random words."""
         tokenizer, count = self.space.model.tokenizer, DRAWS * len(like)
-        if tokenizer is not None:
+        if callable(tokenizer):  # that of word vectors is not
             lengths = [len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in like]
             return random_token_texts(tokenizer, count, round(fmean(lengths)), seed=self.seed)
         rng = random.Random(f"{self.seed}/poison/random")
