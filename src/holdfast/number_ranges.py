@@ -35,7 +35,7 @@ RANGES: Mapping[str, Range] = {
     **dict.fromkeys(("examples", "test_examples", "sentences", "words", "limit", "pairs", "max_chars"), _COUNT),
     "texts_per_item": _COUNT,
     **dict.fromkeys(("batch_size", "mini_batch_size", "accumulate"), _SIZE),
-    **dict.fromkeys(("side_by_side", "call_batch", "max_words", "dimensions", "k"), _SIZE),
+    **dict.fromkeys(("side_by_side", "call_batch", "max_words", "dimensions", "k", "passages"), _SIZE),
     **dict.fromkeys(("draws", "keep_checkpoints", "vocabulary", "intermediate", "evaluations"), _SIZE),
     "batch_tokens": Range(1, 10**8),
     **dict.fromkeys(("retries", "endpoint_retries"), Range(0, 1000)),

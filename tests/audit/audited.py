@@ -27,7 +27,7 @@ SEEN = [
 TASKS = [
     *("audit-vectors", "audit-quality", "audit-case", "audit-case", "audit-full-stop", "audit-blank"),
     *("audit-typos", "audit-noise", "audit-synonyms", "audit-fillers", "audit-adversarial-typos"),
-    *("audit-adversarial-synonyms", "audit-advsts-typos", "audit-advsts", "audit-neighbours"),
+    *("audit-adversarial-synonyms", "audit-advsts-typos", "audit-advsts", "audit-neighbours", "audit-poisoning"),
 ]
 """Tasks of every audit, in their order; between them are those of the families of edits, and of labelled sets."""
 

@@ -63,10 +63,10 @@ def test_an_audit_and_its_file(here: Path, capsys: pytest.CaptureFixture[str]) -
 
     # The printed card says the same, shows texts, and says what to do; progress is on the other stream.
     assert f"{items['audit-typos']['metrics']['stability']:.3f}" in message.out
-    assert message.out.count("holds") >= 3
+    assert message.out.count("holds") >= 2
     (line,) = (line for line in message.out.splitlines() if line.startswith("to harden it: "))
     assert line.startswith("to harden it: holdfast harden lm --corpus your-texts.txt --output hardened")
-    assert "7/7 nearest neighbours" in message.err
+    assert "7/8 nearest neighbours" in message.err
     lines = message.out.splitlines()
     assert len(lines) <= 40, "one screen"
     for row in worst_examples(result)[:4]:
@@ -97,7 +97,8 @@ def test_an_audit_needs_nothing_but_the_model(
     items = by_task(run("st", data=None, texts=None))
     absent = {task: row["told"] for task, row in items.items() if row["verdict"] == "absent"}
     scored = {"audit-quality", "audit-advsts-typos", "audit-advsts"}
-    assert absent.keys() & set(TASKS) == {*scored, "audit-synonyms", "audit-adversarial-synonyms"}
+    assert absent.keys() & set(TASKS) == {*scored, "audit-synonyms", "audit-adversarial-synonyms", "audit-poisoning"}
+    assert "needs 40 different texts" in absent["audit-poisoning"]
     assert "--data" in absent["audit-quality"]
     assert "wordnet-base" in absent["audit-synonyms"]
     assert "wordnet-base" in absent["audit-adversarial-synonyms"]

@@ -141,14 +141,14 @@ def test_word_vectors_can_be_audited(here: Path) -> None:
     assert unknown_token(model.tokenizer) == "[UNK]"
     assert characters_seen(model.tokenizer, ("a dog runs",), 0) == 10
     model.save_pretrained("words")
-    Path("some.txt").write_text("\n".join([*some_texts(30), "unknown things"]) + "\n")
+    Path("some.txt").write_text("\n".join([*some_texts(45), "unknown things"]) + "\n")
     items = by_task(run("words", texts="some.txt", examples=40))
     _a_function_of_the_same_vectors_is_audited_alike(items)
     assert items["audit-vectors"]["metrics"]["without_vector"] == 1
     assert items["audit-vectors"]["verdict"] == "breaks"
     # Each text is the mean of its words, so that one lost word pulls about its share.
     assert 0.5 < items["audit-typos"]["metrics"]["pull"] < 2.0
-    assert items["audit-adversarial-typos"]["n"] == 30
+    assert items["audit-adversarial-typos"]["n"] == 40
 
 
 SERVICE = """

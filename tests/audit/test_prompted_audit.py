@@ -28,7 +28,7 @@ def test_an_audit_uses_the_chosen_prompt_and_shows_texts_without_it(here: Path, 
         "under ",
     ]
     mine = set((here / "mine.txt").read_text().splitlines())
-    own = [row for row in result["examples"] if not row["item"].startswith("audit-advsts")]
+    own = [row for row in result["examples"] if not row["item"].startswith(("audit-advsts", "audit-poisoning"))]
     assert {row["original"] for row in own} <= mine
     assert all(not row["adversarial"].lower().startswith("the old the") for row in own)
     assert by_task(result)["audit-neighbours"]["verdict"] != "not measured"

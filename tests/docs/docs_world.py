@@ -74,6 +74,9 @@ SMALLER: dict[str, list[str]] = {
 }
 """What is added to a command to make it small; of an option that is given twice the last counts."""
 
+POISON = [word for value in ("words=6", "steps=3", "candidates=3") for word in ("--set", value)]
+"""The same for ``attack --goal poison``."""
+
 SMALL_MODEL = ["--layers", "1", "--hidden", "16", "--heads", "2", "--vocabulary", "150"]
 """The same for a masked language model from scratch."""
 
@@ -132,6 +135,8 @@ def smaller(words: list[str]) -> list[str]:
     for option, value in REPLACED.items():
         if option in words:
             words[words.index(option) + 1] = value
+    if "poison" in words:  # needs more queries than other attacks texts
+        return [*words, "--masked-lm", "bert-base-uncased", *POISON]
     words += [] if "--frozen" in words else SMALLER.get(verb, [])
     if verb == "pretrain" and "--model" not in words:
         words += SMALL_MODEL

@@ -12,6 +12,7 @@ import yaml
 from docs_pages import ROOT, module_at, pages, text
 
 from holdfast.attacks import RECIPES
+from holdfast.attacks.poisoning.poison_recipes import POISON_RECIPES
 from holdfast.classifiers.defences import DEFENCES
 from holdfast.cli.app import app
 from holdfast.cli.console import setting
@@ -84,6 +85,17 @@ def test_every_recipe_has_its_page_with_its_constants(recipe: str) -> None:
     assert "## What differs" in page
     assert f"--recipes {recipe} " in page
     assert f"`{recipe}` | [" in text("docs/recipes.md")
+
+
+def test_the_page_of_poisoning_has_the_constants_of_its_recipes() -> None:
+    page = text("docs/attacks/poisoning.md")
+    table = re.search(r"^\| constant .*\n\|---.*\n((?:\|.*\n)+)", page, flags=re.MULTILINE)
+    assert table is not None
+    rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in table[1].splitlines()]
+    assert {row[0]: row[1] for row in rows} == {
+        name: setting(value) for recipe in POISON_RECIPES.values() for name, value in vars(recipe()).items()
+    }
+    assert all(f"\n| `{recipe}` | " in page and f"`{recipe}`" in text("docs/recipes.md") for recipe in POISON_RECIPES)
 
 
 def test_equations_stand_by_themselves() -> None:

@@ -88,6 +88,8 @@ def load_inputs(settings: AttackSettings) -> AttackInputs:
             goal, or data that cannot be loaded.
     """
     goal, task, data = settings.goal, settings.task, settings.data
+    if settings.queries is not None:
+        raise UserError(f"--queries {settings.queries} is for --goal poison, and this is --goal {goal}")
     if settings.search is not None and goal != "neighbours":
         raise UserError(f"--search {settings.search} is for --goal neighbours, and this is --goal {goal}")
     if (task is None) == (settings.texts is None):
@@ -174,7 +176,7 @@ def load_attacked_model(
         return _classifier(settings, inputs)
     model, threshold = settings.model, settings.threshold
     sides_only = inputs.goal == "neighbours"
-    encoder, identity = _encoder(settings, sides_only=sides_only)
+    encoder, identity = attacked_encoder(settings, sides_only=sides_only)
     if form is not None:
         form.require_of(encoder, model)
         if settings.search_form is not None:
@@ -268,7 +270,7 @@ def _classifier(settings: AttackSettings, inputs: AttackInputs) -> tuple[Attacke
     return attacked, _renumbered(inputs, found)
 
 
-def _encoder(settings: AttackSettings, *, sides_only: bool) -> tuple[SentenceEncoder, dict[str, Any]]:
+def attacked_encoder(settings: AttackSettings, *, sides_only: bool) -> tuple[SentenceEncoder, dict[str, Any]]:
     """Load the encoder; return it and its hashes."""
     model = settings.model
     if is_function(model):

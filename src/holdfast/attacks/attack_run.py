@@ -69,6 +69,10 @@ def attack(
     Raises:
         UserError: invalid settings, a missing resource, or a journal of another run.
     """
+    if settings.goal == "poison":
+        from holdfast.attacks.poisoning.poison_run import poison
+
+        return poison(settings, resume=resume, console=console, command=command)
     check_numbers(settings)
     recipes = make_recipes(settings.recipes, settings.constants)
     _check_output(settings)

@@ -16,7 +16,7 @@ from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, PYTHON_ONLY, Assignments, Folder, Spelling
 from holdfast.text_prompts import RolePromptOptions
 
-Goal = Literal["auto", "class", "score", "drift", "neighbours"]
+Goal = Literal["auto", "class", "score", "drift", "neighbours", "poison"]
 
 SIDE_BY_SIDE = 64
 """Number of parallel attacks. More attacks fill larger batches, which helps on a GPU more than on a CPU."""
@@ -34,11 +34,15 @@ class AttackSettings(BackendOptions, ResourceOptions, RolePromptOptions, Endpoin
         task: sst2, mr, ag_news, textfooler/mr, snli, ...: wrong classes; stsb, sickr: wrong scores.
         texts: Sentences without labels in place of a task, as for --corpus of train.
         search: For --goal neighbours: corpus to search, as for --corpus of train; None: all of --texts, or of the
-            task's split.
+            task's split. For --goal poison: the corpus that passages are added to.
+        queries: For --goal poison: queries, as for --corpus of train; passages are made for one half of them, drawn
+            with --seed, and measured on the other.
+        passages: For --goal poison: passages to make, each for a group of similar queries.
         split: Split of the task; None: test, else dev, else all.
         goal: class (another class), score (a similarity further from people's), drift (a vector far from where it was),
-            neighbours (the nearest texts lost), or auto: by the data.
-        examples: Attack this many examples, drawn with --seed; None: all.
+            neighbours (the nearest texts lost), poison (passages made to be found by many queries), or auto: by the
+            data.
+        examples: Attack this many examples, or use this many queries, drawn with --seed; None: all.
         constants: Constant of a recipe: candidates=20, or pwws.same_tag=true; repeatable.
         threshold: For --goal drift: cosine below which an attack succeeds; None: half-way to other texts.
         k: For --goal neighbours: neighbours to displace.
@@ -66,6 +70,8 @@ class AttackSettings(BackendOptions, ResourceOptions, RolePromptOptions, Endpoin
     task: str | None = None
     texts: str | None = None
     search: Annotated[str | None, Spelling(metavar="FILE|CORPUS")] = None
+    queries: Annotated[str | None, Spelling(metavar="FILE|CORPUS")] = None
+    passages: int = 5
     split: str | None = None
     goal: Goal = "auto"
     examples: int | None = None

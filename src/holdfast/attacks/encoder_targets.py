@@ -45,7 +45,7 @@ def characters_read(model: SentenceEncoder, text: str, role: Role | None = None)
     return max(0, characters_seen(model.tokenizer, (prompt + text,), 0) - len(prompt))
 
 
-def _differentiable(model: SentenceEncoder, role: Role | None) -> bool:
+def is_differentiable(model: SentenceEncoder, role: Role | None) -> bool:
     """Return True for a model with a transformer that torch runs, the same one for both sides of a search."""
     if isinstance(model, VectorFunction) or backend_of(model) is not None or model.transformers_model is None:
         return False
@@ -74,7 +74,7 @@ class EncoderTarget(Target):
         self, model: SentenceEncoder, *, source: str, role: Role | None = None, form: FittedForm | None = None
     ) -> None:
         self.model, self.source, self.role, self.form = model, source, role, form
-        self.has_gradients = form is None and _differentiable(model, role)
+        self.has_gradients = form is None and is_differentiable(model, role)
         self.unknown = unknown_token(model.tokenizer)
 
     def seen(self, example: Example) -> int:

@@ -68,6 +68,7 @@ def _classes(names: Sequence[str]) -> dict[str, type[Recipe]]:
         recipe = recipe_class(name)
         if recipes.setdefault(recipe.NAME, recipe) is not recipe:
             raise UserError(f"{name}: another recipe of this run has the NAME {recipe.NAME!r}: change one of them")
+<<<<<<< HEAD
     return recipes
 
 
@@ -92,6 +93,17 @@ def _ensemble(added: Sequence[str], constants: Mapping[str, Any]) -> Auto:
 
 
 def _constructed(recipes: Mapping[str, type[Recipe]], constants: Mapping[str, Any]) -> list[Recipe]:
+=======
+    return with_constants(recipes, constants)
+
+
+def with_constants(recipes: Mapping[str, type[Any]], constants: Mapping[str, Any]) -> list[Any]:
+    """Create recipes of these names and classes with changed constants, as `make_recipes` does.
+
+    Raises:
+        UserError: an unknown constant (the message suggests the closest name), or an invalid value.
+    """
+>>>>>>> poison
     changed: dict[str, dict[str, Any]] = {name: {} for name in recipes}
     for key, value in constants.items():
         constant = key.rpartition(".")[2]
@@ -101,7 +113,7 @@ def _constructed(recipes: Mapping[str, type[Recipe]], constants: Mapping[str, An
     return [_make(recipe, changed[name]) for name, recipe in recipes.items()]
 
 
-def _owners(key: str, recipes: Mapping[str, type[Recipe]]) -> list[str]:
+def _owners(key: str, recipes: Mapping[str, type[Any]]) -> list[str]:
     """Return the names of the recipes whose constant ``key`` sets."""
     owner, dot, constant = key.rpartition(".")
     # In options "-" is "_".
@@ -116,11 +128,16 @@ def _owners(key: str, recipes: Mapping[str, type[Recipe]]) -> list[str]:
     return having
 
 
+<<<<<<< HEAD
 def _constants(recipe: type[Recipe]) -> list[str]:
     return recipe.constant_names()
+=======
+def _constants(recipe: type[Any]) -> list[str]:
+    return [each.name for each in fields(recipe)]
+>>>>>>> poison
 
 
-def _make(recipe: type[Recipe], constants: Mapping[str, Any]) -> Recipe:
+def _make(recipe: type[Any], constants: Mapping[str, Any]) -> Any:
     try:
         return recipe(**constants)
     except ValueError as error:
@@ -141,9 +158,10 @@ def recipe_record(recipe: Recipe) -> dict[str, Any]:
     return {**record, "class": type(recipe).__name__, "sha256": source_sha256(type(recipe))}
 
 
-def describe(recipe: type[Recipe]) -> dict[str, Any]:
+def describe(recipe: type[Any]) -> dict[str, Any]:
     """Return the description of a recipe: its texts, the resources it needs, and its constants with their meanings."""
-    meanings = {**documented_arguments(Recipe), **documented_arguments(recipe)}
+    documented = [cls for cls in reversed(recipe.__mro__) if "__dataclass_fields__" in vars(cls)]
+    meanings = {name: text for cls in documented for name, text in documented_arguments(cls).items()}
     published = recipe()
     return {
         "name": recipe.NAME,

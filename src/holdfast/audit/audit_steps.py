@@ -17,6 +17,7 @@ from holdfast.audit.item_selection import ITEMS, ItemSelection
 from holdfast.audit.labelled_items import INFERENCE_SETS, inference_items
 from holdfast.audit.move_items import MEANING_TASK, MoveItems
 from holdfast.audit.planned_items import Planned
+from holdfast.audit.poisoning_item import poisoning_item
 from holdfast.audit.retrieval_items import ROWS as RETRIEVAL_ROWS
 from holdfast.audit.retrieval_items import retrieval_items
 from holdfast.edits.edit import Edit, Side
@@ -88,6 +89,7 @@ ATTACKS = (
         adversarial_items.scores_items,
     ),
     AttackStep("nearest neighbours", [("audit-neighbours", "all")], lambda c: [adversarial_items.neighbours_item(c)]),
+    AttackStep("poisoned corpus", [("audit-poisoning", "all")], lambda c: [poisoning_item(c)]),
 )
 
 

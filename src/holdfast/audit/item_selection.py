@@ -11,7 +11,7 @@ from holdfast.edits.noise import NOISE
 from holdfast.errors import UserError, one_of
 
 CHECKS = ("vectors", "quality")
-ATTACKED = ("adversarial-typos", "adversarial-synonyms", "advsts-typos", "advsts", "neighbours")
+ATTACKED = ("adversarial-typos", "adversarial-synonyms", "advsts-typos", "advsts", "neighbours", "poisoning")
 GRAMMAR_MOVES = ("negation", "roles", "tense", "modality")
 GRAMMAR_HOLDS = ("contraction", "voice", "punctuation", "word-order")
 WORD_MOVES = ("antonym", "number", "quantifier", "name", "noun")

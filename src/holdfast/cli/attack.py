@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 holdfast attack runs/sst2 --task sst2 --recipes textfooler,pwws --resources light --output sst2.json
 holdfast attack all-MiniLM-L6-v2 --task stsb --recipes pwws --examples 200 --output advsts.json
 holdfast attack my-encoder --texts questions.txt --goal neighbours --search documents.txt --recipes typos
+holdfast attack my-encoder --goal poison --search documents.txt --queries questions.txt --resources light
 """,
 )
 def attack(settings: AttackSettings, call: Call) -> None:
@@ -45,6 +46,11 @@ def attack(settings: AttackSettings, call: Call) -> None:
     if settings.estimate:  # the line is printed
         return
     out = console()
+    if settings.goal == "poison":
+        from holdfast.cli.poisoning import print_poisoning
+
+        print_poisoning(out, result, settings.output)
+        return
     out.print(attack_table(result))
     for row in result["results"]:
         if (won := row.get("won_by")) is not None:
@@ -120,10 +126,12 @@ def recipes(
     as_json: AsJson = False,
 ) -> None:
     """The attack recipes, with every constant."""
+    from holdfast.attacks.poisoning.poison_recipes import POISON_RECIPES
     from holdfast.attacks.recipe_choice import describe, recipe_class
     from holdfast.attacks.recipes import RECIPES
 
-    described = [describe(recipe_class(each)) for each in (RECIPES if name is None else [name])]
+    chosen = [*RECIPES, *POISON_RECIPES] if name is None else [name]
+    described = [describe(POISON_RECIPES.get(each) or recipe_class(each)) for each in chosen]
     if as_json:
         print_json(described if name is None else described[0])
         return

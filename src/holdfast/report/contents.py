@@ -15,6 +15,7 @@ from holdfast.report.demo_tables import demo_tables, is_demo
 from holdfast.report.elements import Block, Card, Figure, Section, Table, colour
 from holdfast.report.examples import ShownExamples, collect_examples
 from holdfast.report.model_scores import Score, Scores, collect, with_average
+from holdfast.report.poisoning import is_poisoning, poisoning_charts, poisoning_tables
 from holdfast.report.reproduced import reproduced_charts
 from holdfast.report.result_sources import OF_SEVERAL, ReportSource, models_of
 from holdfast.report.retrieval import retrieval_bars, retrieval_sources, retrieval_tables
@@ -61,7 +62,8 @@ def make_contents(sources: Sequence[ReportSource], *, examples: int) -> Contents
         _demonstrated(sources),
         _measured(sources, similarity, transfer, colours),
         _retrieved(sources, colours),
-        _attacked(sources, colours),
+        _attacked([source for source in sources if not is_poisoning(source)], colours),
+        _poisoned(sources, colours),
         _audited(sources, colours),
         _compared(sources),
         _reproduced(sources),
@@ -125,6 +127,12 @@ def _attacked(sources: Sequence[ReportSource], colours: figures.Colours) -> Sect
         Block(figures=tuple(drawn), tables=_filled(tables.attack_table(sources))), Block(tables=_filled(*crossed))
     )
     return Section("attacks", "Attacks", note, blocks)
+
+
+def _poisoned(sources: Sequence[ReportSource], colours: figures.Colours) -> Section:
+    note = "Passages that are made to be near many queries, measured on queries that they were not made for."
+    block = Block(figures=tuple(poisoning_charts(sources, colours)), tables=_filled(*poisoning_tables(sources)))
+    return Section("poisoning", "Poisoning of a corpus", note, _blocks(block))
 
 
 def _audited(sources: Sequence[ReportSource], colours: figures.Colours) -> Section:
