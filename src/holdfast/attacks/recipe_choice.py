@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, get_type_hints
 
 from holdfast.attacks.recipes import RECIPES, Recipe
@@ -59,7 +60,7 @@ def make_recipes(names: Sequence[str], constants: Mapping[str, Any]) -> list[Rec
     recipes = _classes(names)
     if Auto.NAME in recipes:
         return [_ensemble([name for name in names if name != Auto.NAME], constants)]
-    return _constructed(recipes, constants)
+    return with_constants(recipes, constants)
 
 
 def _classes(names: Sequence[str]) -> dict[str, type[Recipe]]:
@@ -68,7 +69,6 @@ def _classes(names: Sequence[str]) -> dict[str, type[Recipe]]:
         recipe = recipe_class(name)
         if recipes.setdefault(recipe.NAME, recipe) is not recipe:
             raise UserError(f"{name}: another recipe of this run has the NAME {recipe.NAME!r}: change one of them")
-<<<<<<< HEAD
     return recipes
 
 
@@ -87,14 +87,9 @@ def _ensemble(added: Sequence[str], constants: Mapping[str, Any]) -> Auto:
         else:
             own[key] = value
     names = [*(name for name in RECIPES if name != Auto.NAME), *added]
-    ensemble = _make(Auto, {**shared, "parts": tuple(_constructed(_classes(names), own))})
+    ensemble = _make(Auto, {**shared, "parts": tuple(with_constants(_classes(names), own))})
     assert isinstance(ensemble, Auto)
     return ensemble
-
-
-def _constructed(recipes: Mapping[str, type[Recipe]], constants: Mapping[str, Any]) -> list[Recipe]:
-=======
-    return with_constants(recipes, constants)
 
 
 def with_constants(recipes: Mapping[str, type[Any]], constants: Mapping[str, Any]) -> list[Any]:
@@ -103,7 +98,6 @@ def with_constants(recipes: Mapping[str, type[Any]], constants: Mapping[str, Any
     Raises:
         UserError: an unknown constant (the message suggests the closest name), or an invalid value.
     """
->>>>>>> poison
     changed: dict[str, dict[str, Any]] = {name: {} for name in recipes}
     for key, value in constants.items():
         constant = key.rpartition(".")[2]
@@ -128,13 +122,8 @@ def _owners(key: str, recipes: Mapping[str, type[Any]]) -> list[str]:
     return having
 
 
-<<<<<<< HEAD
-def _constants(recipe: type[Recipe]) -> list[str]:
-    return recipe.constant_names()
-=======
 def _constants(recipe: type[Any]) -> list[str]:
-    return [each.name for each in fields(recipe)]
->>>>>>> poison
+    return recipe.constant_names() if issubclass(recipe, Recipe) else [each.name for each in fields(recipe)]
 
 
 def _make(recipe: type[Any], constants: Mapping[str, Any]) -> Any:
