@@ -15,22 +15,22 @@ from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling
 from sentence_transformers.util import batch_to_device, truncate_embeddings
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from holdfast.backbone import Backbone, Features, added, is_bert_shaped, one_token_alone
-from holdfast.devices import random_numbers_kept
+from holdfast.backbone import Backbone, Features, is_bert_shaped, one_token_alone
 from holdfast.errors import UserError
-from holdfast.length_groups import Group, Padding, cut_to, length_groups, padding_side
-from holdfast.models import evaluating, load_sentence_transformer
-from holdfast.prompt import Prompt, freeze_pooling
+from holdfast.frozen_parameters import attacking, freeze_unused
+from holdfast.layer_perturbations import Affected, Perturbation, Weakener, perturbed_layers, rows_of
+from holdfast.length_groups import Group, Padding, cut_to, groups_within, padding_side, repeated
+from holdfast.models import load_sentence_transformer
+from holdfast.prompt import Prompt, freeze_pooling, pools_one_token
 from holdfast.prompt_tokens import PROMPT_LENGTH, text_mask
-from holdfast.recomputation import modes_set, module_modes, recomputed
+from holdfast.recomputation import Pass, modes_set, module_modes, recomputed
 from holdfast.text_prompts import PromptOptions, preprocess_texts
 
-Weakener = Tensor | tuple[Tensor, Tensor]
+__all__ = ["Encoder", "Recording", "Weakener", "attacking", "freeze_unused", "unwrap"]
 
 
 @dataclass
@@ -38,25 +38,6 @@ class Recording:
     """The input of the first layer in :meth:`Encoder.recording`, (rows, L, d), after dropout, attached to the graph."""
 
     embeddings: Tensor = field(default_factory=lambda: torch.empty(0))
-
-
-@dataclass(frozen=True, eq=False)
-class _Perturbation:
-    """The arguments of an active :meth:`Encoder.perturbed`; compared by identity."""
-
-    delta: Tensor | None
-    weakening: Sequence[Weakener] | None
-
-
-@dataclass(frozen=True)
-class _Pass:
-    """The circumstances of a pass through the model besides its features, with which it can be made again."""
-
-    embeddings: Tensor | None
-    perturbations: tuple[_Perturbation, ...]
-    modes: list[bool]
-    prompted: bool
-    shortened: bool
 
 
 class Encoder:
@@ -102,7 +83,8 @@ class Encoder:
         freeze_pooling(self.model)
         self._template_bias = template_bias
         last = self.backbone.layers[-1] if len(self.backbone.layers) else None
-        self._first_token_only = first_token_only and last is not None and _pools_one_token(self.model, last)
+        shortens = last is not None and pools_one_token(self.model) and is_bert_shaped(last)
+        self._first_token_only = first_token_only and shortens
         self._pooled_at: Tensor | None = None
         self._attacking = False
         self._template_alone = False
@@ -112,8 +94,8 @@ class Encoder:
         self._recording: Recording | None = None
         self._padding: tuple[Tensor, Padding] | None = None
         self._mini_batch_size = mini_batch_size
-        self._perturbations: list[_Perturbation] = []
-        self._muted: tuple[_Perturbation, ...] = ()
+        self._perturbations: list[Perturbation] = []
+        self._muted: tuple[Perturbation, ...] = ()
 
     @property
     def dimension(self) -> int:
@@ -150,12 +132,12 @@ class Encoder:
         features = self._in_views(features, views)
         mask: Tensor = features["attention_mask"]
         in_parts = self._mini_batch_size is not None and len(mask) > self._mini_batch_size
-        groups = self._groups(mask, text, padding)
+        groups = groups_within(mask, text, padding, self._length_groups, self._mini_batch_size)
         shortened = padding == "right"
         with self._embedded_once(features, groups) as embeddings, self._shortened_last_layer(enabled=shortened):
             if in_parts:
                 now = tuple(self._perturbations)
-                kept = _Pass(embeddings, now, module_modes(self.model), self._prompted, shortened)
+                kept = Pass(embeddings, now, module_modes(self.model), self._prompted, shortened)
                 parts = [self._recomputed(cut_to(features, group), group, kept) for group in groups]
             else:
                 parts = [self._vectors(cut_to(features, group), group) for group in groups]
@@ -192,43 +174,20 @@ class Encoder:
             embeddings: (rows, L, d), replaces the output of the embedding module, for example by a recording in order
                 to keep its dropout masks.
         """
+        this = Perturbation(delta, weakening)
 
-        this = _Perturbation(delta, weakening)
-        passed = 0  # layers, by the pass that is running
+        def affected() -> Affected | None:
+            return None if self._template_alone or this in self._muted else (self._running(), self._prompted)
 
-        def at_first_layer(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
-            nonlocal passed
-            passed = 0
-            if self._template_alone or this in self._muted:
-                return output
-            if delta is not None:
-                output = added(output, self._delta_of(delta))
-            return output * self._mask_of(weakening[0]) if weakening else output
-
-        def after_layer(_module: nn.Module, _args: Any, output: Any) -> Any:
-            nonlocal passed
-            passed += 1
-            if self._template_alone or this in self._muted or weakening is None or passed >= len(weakening):
-                return output
-            hidden, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
-            hidden = hidden * self._mask_of(weakening[passed])
-            return hidden if rest is None else (hidden, *rest)
-
-        if weakening is not None and not 0 < len(weakening) <= self.backbone.depth:
-            raise ValueError(f"{len(weakening)} weakening masks do not fit {self.backbone.depth} layers")
         before = self._given_embeddings
-        handles = [self.backbone.embedding.register_forward_hook(at_first_layer)]
-        for layer in self.backbone.layers[: len(weakening or [])]:
-            handles.append(layer.register_forward_hook(after_layer))
-        self._perturbations.append(this)
-        try:
-            self._given_embeddings = before if embeddings is None else embeddings
-            yield
-        finally:
-            self._given_embeddings = before
-            self._perturbations.remove(this)
-            for handle in handles:
-                handle.remove()
+        with perturbed_layers(self.backbone, this, affected):
+            self._perturbations.append(this)
+            try:
+                self._given_embeddings = before if embeddings is None else embeddings
+                yield
+            finally:
+                self._given_embeddings = before
+                self._perturbations.remove(this)
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[Recording]:
@@ -266,7 +225,7 @@ class Encoder:
         Rows that begin with padding get their positions: those of the tokens, so that padding changes nothing.
         """
         padding = self._padding_of(features["attention_mask"])
-        features = _repeat_rows(features, views)
+        features = repeated(features, views)
         if self.prompt is not None:
             if "input_ids" not in features:
                 raise UserError("a prompt model finds its [MASK] by token id and cannot be given embeddings instead")
@@ -300,14 +259,6 @@ class Encoder:
         vectors: Tensor = biases[row_view, row_length]
         return vectors
 
-    def _groups(self, mask: Tensor, text: Tensor, padding: Padding) -> list[Group]:
-        """Split the rows into groups by length, of at most a mini-batch each, also if they are padded on both sides."""
-        least = 1 if self._mini_batch_size is None else -(-len(mask) // self._mini_batch_size)
-        if padding == "mixed" and least > 1:
-            every = torch.arange(len(mask), device=mask.device)
-            return [Group(rows, slice(None), text[rows]) for rows in torch.split(every, self._mini_batch_size or 1)]
-        return length_groups(mask, max(self._length_groups, least), text, padding, least)
-
     def _vectors(self, features: dict[str, Any], group: Group) -> Tensor:
         """Return the vectors of a group, (rows, d), from its part of the features."""
         before, self._group = self._group, group
@@ -317,12 +268,12 @@ class Encoder:
             self._group = before
         return vectors
 
-    def _recomputed(self, features: dict[str, Any], group: Group, kept: _Pass) -> Tensor:
+    def _recomputed(self, features: dict[str, Any], group: Group, kept: Pass) -> Tensor:
         """Return the vectors of a group, (rows, d), without its activations: a backward pass computes them again."""
         return recomputed(lambda: self._vectors(features, group), lambda: self._as_at(kept), features["attention_mask"])
 
     @contextlib.contextmanager
-    def _as_at(self, kept: _Pass) -> Iterator[None]:
+    def _as_at(self, kept: Pass) -> Iterator[None]:
         """Restore modes and perturbations of an earlier pass; those that are active now have no effect inside.
 
         Passes inside use the model itself: a data-parallel wrapper must not see a forward pass within a backward pass.
@@ -349,29 +300,10 @@ class Encoder:
         result: dict[str, Any] = (self.model if bypass else self._wrapped)(features)
         return result
 
-    def _rows_of(self, tensor: Tensor) -> Tensor:
-        """Return the running group's part of a tensor that broadcasts to (rows, L, d)."""
+    def _running(self) -> Group:
+        """Return the group whose pass is running."""
         assert self._group is not None
-        if tensor.shape[0] != 1:
-            tensor = tensor[self._group.rows]
-        return tensor if tensor.shape[1] == 1 else tensor[:, self._group.columns]
-
-    def _mask_of(self, mask: Weakener) -> Tensor:
-        """Return the running group's part of a mask; a pair is summed here, at the smaller width of the group."""
-        assert self._group is not None
-        if isinstance(mask, Tensor):
-            part = self._rows_of(mask)
-            return part.masked_fill(self._group.text[..., None] == 0, 1) if self._prompted else part
-        token, feature = (self._rows_of(part) for part in mask)
-        return torch.where(self._group.text.bool().unsqueeze(-1), token + feature, 1.0)
-
-    def _delta_of(self, delta: Tensor) -> Tensor:
-        """Return the running group's part of δ, zero at padding and at prompts.
-
-        At padding a convolution, as in DeBERTa, would spread it.
-        """
-        assert self._group is not None
-        return self._rows_of(delta) * self._group.text.unsqueeze(-1)
+        return self._group
 
     @contextlib.contextmanager
     def _embedded_once(self, features: Features, groups: Sequence[Group]) -> Iterator[Tensor | None]:
@@ -392,7 +324,7 @@ class Encoder:
     def _embedded_as(self, embeddings: Tensor) -> Iterator[None]:
         """Let the embedding module return the running group's rows of ``embeddings`` (rows, L, d)."""
         module: Any = self.backbone.embedding
-        module.forward = lambda *_, **__: self._rows_of(embeddings)
+        module.forward = lambda *_, **__: rows_of(embeddings, self._running())
         try:
             yield
         finally:
@@ -408,22 +340,6 @@ class Encoder:
             yield
 
 
-@contextlib.contextmanager
-def attacking(model: nn.Module, *, dropout: bool = False) -> Iterator[None]:
-    """Freeze parameters and turn dropout off, unless ``dropout``; modes, ``requires_grad`` and the RNG are restored."""
-    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    device = flags[0][0].device
-    mode = contextlib.nullcontext() if dropout else evaluating(model)
-    with random_numbers_kept(device), mode:
-        try:
-            for parameter, _ in flags:
-                parameter.requires_grad_(False)
-            yield
-        finally:
-            for parameter, flag in flags:
-                parameter.requires_grad_(flag)
-
-
 def unwrap(model: nn.Module) -> SentenceTransformer:
     """Return the ``SentenceTransformer`` inside a trainer's wrappers."""
     while not isinstance(model, SentenceTransformer):
@@ -432,38 +348,3 @@ def unwrap(model: nn.Module) -> SentenceTransformer:
             raise TypeError(f"expected a SentenceTransformer, got {type(model).__name__}")
         model = inner
     return model
-
-
-def freeze_unused(encoder: Encoder, features: Features) -> list[str]:
-    """Freeze the parameters that do not affect sentence vectors, such as BERT's pooler with [CLS]; return their names.
-
-    They get no gradient, which data-parallel training refuses. One backward pass on ``features`` finds them.
-    """
-    model = encoder.model
-    trainable = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
-    with evaluating(model):
-        vectors = model(dict(features))["sentence_embedding"]
-    grads = torch.autograd.grad(vectors.sum(), [parameter for _, parameter in trainable], allow_unused=True)
-    unused = [(name, parameter) for (name, parameter), grad in zip(trainable, grads, strict=True) if grad is None]
-    for _, parameter in unused:
-        parameter.requires_grad_(False)
-    return [name for name, _ in unused]
-
-
-def _repeat_rows(features: Features, views: int) -> dict[str, Any]:
-    rows = len(features["attention_mask"])
-    return {
-        key: torch.cat([value] * views) if isinstance(value, Tensor) and len(value) == rows else value
-        for key, value in features.items()
-    }
-
-
-def _pools_one_token(model: SentenceTransformer, layer: nn.Module) -> bool:
-    """Return True if the last layer's output is used at one token only, and the layer can be shortened."""
-    _, *after = model.children()
-    if Prompt.of(model) is None:
-        if not after or not isinstance(after[0], Pooling) or after[0].pooling_mode != "cls":
-            return False
-        if not all(isinstance(module, (Dense, Normalize)) for module in after[1:]):
-            return False
-    return is_bert_shaped(layer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -61,3 +62,21 @@ def cut_to(features: dict[str, Any], group: Group) -> dict[str, Any]:
                 value = value[:, group.columns]
         cut[key] = value
     return cut
+
+
+def groups_within(mask: Tensor, text: Tensor, padding: Padding, count: int, most: int | None) -> list[Group]:
+    """Return the groups of `length_groups`, of at most ``most`` rows each, also if rows are padded on both sides."""
+    least = 1 if most is None else -(-len(mask) // most)
+    if padding == "mixed" and least > 1:
+        every = torch.arange(len(mask), device=mask.device)
+        return [Group(rows, slice(None), text[rows]) for rows in torch.split(every, most or 1)]
+    return length_groups(mask, max(count, least), text, padding, least)
+
+
+def repeated(features: Mapping[str, Any], times: int) -> dict[str, Any]:
+    """Return features whose rows are repeated: all of them once, then all of them again, and so on."""
+    rows = len(features["attention_mask"])
+    return {
+        key: torch.cat([value] * times) if isinstance(value, Tensor) and len(value) == rows else value
+        for key, value in features.items()
+    }

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling, WordWeights
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, WordWeights
 from tokenizers import Regex, Tokenizer, normalizers, processors
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
@@ -280,3 +280,13 @@ def _holds(state: Any, value: str) -> bool:
     if isinstance(state, dict):
         state = list(state.values())
     return any(_holds(part, value) for part in state) if isinstance(state, list) else state == value
+
+
+def pools_one_token(model: SentenceTransformer) -> bool:
+    """Return True if the last layer's output is used at one token only: the first, or a prompt's [MASK]."""
+    _, *after = model.children()
+    if Prompt.of(model) is not None:
+        return True
+    if not after or not isinstance(after[0], Pooling) or after[0].pooling_mode != "cls":
+        return False
+    return all(isinstance(module, (Dense, Normalize)) for module in after[1:])

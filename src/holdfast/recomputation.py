@@ -14,9 +14,23 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
+
+from holdfast.layer_perturbations import Perturbation
+
+
+@dataclass(frozen=True)
+class Pass:
+    """The circumstances of a pass through the model besides its features, with which it can be made again."""
+
+    embeddings: Tensor | None
+    perturbations: tuple[Perturbation, ...]
+    modes: list[bool]
+    prompted: bool
+    shortened: bool
 
 
 def recomputed(

@@ -33,6 +33,7 @@ def test_options_of_all_jobs_and_of_a_kind() -> None:
     # Clusters that know GPUs as generic resources only are asked for these.
     assert job_options(["gres=gpu:1"])["attack"].for_sbatch() == {"time": "240", "gres": "gpu:1"}
     assert job_options(["gres=gpu:1", "gpus=0"])["attack"].gpu_count == 1
+    assert job_options(["gpu-freq=low", "new-option=1"])["attack"].others == {"gpu-freq": "low", "new-option": "1"}
     assert job_options(["setup=module load cuda"])["attack"] == JobOptions(setup="module load cuda")
     assert job_options(["mem=auto", "gpu-memory=24GB"])["encoder"] == JobOptions(measured=True, gpu_memory="24GB")
     assert job_options(["mem=auto"])["encoder"].words() == "--time=240 --gpus-per-node=1 --mem=(measured)"

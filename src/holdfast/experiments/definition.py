@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,103 +36,28 @@ from holdfast.errors import UserError, did_you_mean
 from holdfast.experiments.baseline_rows import baselines
 from holdfast.experiments.cell_schema import MOST_DIGITS, read_pipeline, texts_wrong
 from holdfast.experiments.figures import read_figure
+from holdfast.experiments.table_definition import DIGITS, WHOLE_ROW, Definition, Pipeline, Row, merged
 from holdfast.experiments.yaml_table import Place, TableFile
 from holdfast.files import expanded
+
+__all__ = [
+    "SCALES",
+    "WHOLE_ROW",
+    "Definition",
+    "Pipeline",
+    "Row",
+    "known_tables",
+    "merged",
+    "read_definition",
+    "tables_folder",
+    "tables_named",
+]
 
 SCALES = ("smoke", "small", "paper")
 _KEYS = ("title", "source", "claim", "note", "digits", "shared", "rows", "skip", "columns", "cells", "averages",
          "published", "against", "figure", "scales")  # fmt: skip
 _NEEDED = ("title", "source", "rows", "columns")
 _CHANGES = ("shared", "only", "drop", "rows", "columns")
-_DIGITS = 1
-
-_LENGTHS = ("sentences", "max_steps", "epochs")
-"""The settings for the length of a training."""
-
-WHOLE_ROW = "*"
-"""The key under ``cells``, in place of a column, that stands for all cells of a row."""
-
-Pipeline = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row: its label on each axis, and its part of the pipeline of its cells."""
-
-    labels: Mapping[str, str]
-    pipeline: Pipeline
-
-    @property
-    def name(self) -> str:
-        """The labels, joined by spaces."""
-        return " ".join(self.labels.values())
-
-
-@dataclass(frozen=True)
-class Definition:
-    """The definition of a table at a scale.
-
-    Attributes:
-        name: such as "adcl/table1".
-        title: title of the table.
-        source: paper and table.
-        claim: what the paper concludes from it.
-        rows: its rows.
-        columns: for each column, its part of the pipeline of its cells.
-        averages: for each average column, the names of the columns it averages.
-        published: published values by row name, in the order of the columns and then the averages.
-        shared: part of the pipeline that all cells share.
-        singles: additions to the pipelines of single cells, by row name and column.
-        digits: decimals shown.
-        against: default baseline of the comparisons, a row or AXIS=LABEL; see `baselines`.
-        note: how the paper is read where it is ambiguous.
-        figure: how it is drawn (see `FIGURES`); None for a table.
-        left_out: descriptions of what the scale leaves out.
-    """
-
-    name: str
-    title: str
-    source: str
-    claim: str
-    rows: tuple[Row, ...]
-    columns: Mapping[str, Pipeline]
-    averages: Mapping[str, Sequence[str]]
-    published: Mapping[str, Sequence[float | None]]
-    shared: Pipeline
-    singles: Mapping[str, Mapping[str, Pipeline]] = field(default_factory=dict)
-    digits: int = _DIGITS
-    against: str | None = None
-    note: str = ""
-    figure: Mapping[str, Any] | None = None
-    left_out: tuple[str, ...] = ()
-
-    def cell(self, row: Row, column: str) -> Pipeline:
-        """Return the pipeline of a cell."""
-        single = self.singles.get(row.name, {})
-        return merged(
-            self.shared, row.pipeline, self.columns[column], single.get(WHOLE_ROW, {}), single.get(column, {})
-        )
-
-    def published_value(self, row: Row, column: str) -> float | None:
-        """Return the published value of a cell or an average, or None."""
-        values = self.published.get(row.name)
-        return None if values is None else values[[*self.columns, *self.averages].index(column)]
-
-
-def merged(*parts: Mapping[str, Any]) -> Pipeline:
-    """Merge mappings at every depth; a later value overrides an earlier one.
-
-    The length of a training has several settings: a mapping that sets one of them removes all that were set before.
-    """
-    whole: Pipeline = {}
-    for part in parts:
-        if any(name in part for name in _LENGTHS):
-            whole = {name: value for name, value in whole.items() if name not in _LENGTHS}
-        for key, value in part.items():
-            before = whole.get(key)
-            both = isinstance(before, Mapping) and isinstance(value, Mapping)
-            whole[key] = merged(before, value) if both else value  # type: ignore[arg-type]
-    return whole
 
 
 def _among(label: str | None, labels: Any) -> bool:
@@ -216,7 +140,7 @@ class _DefinitionReader:
             published=self._published(columns, averages),
             shared=merged(file.mapping(("shared",)), file.mapping((*at, "shared"))),
             singles=self._singles(),
-            digits=file.whole_number(("digits",), 0, MOST_DIGITS) if "digits" in file.mapping(()) else _DIGITS,
+            digits=file.whole_number(("digits",), 0, MOST_DIGITS) if "digits" in file.mapping(()) else DIGITS,
             against=file.text(("against",)) or None,
             note=file.text(("note",)),
             figure=read_figure(file, [*columns, *averages], scale),

@@ -33,12 +33,13 @@ _FIXED = tuple(
 )
 """Options of sbatch that holdfast or submitit sets."""
 _OF_SBATCH = tuple(
-    "account acctg-freq batch begin bell burst-buffer clusters comment constraint container contiguous core-spec "
-    "cpu-freq deadline delay-boot distribution exclude exclusive export extra-node-info get-user-env gid gres hint "
-    "hold kill-on-invalid-dep licenses mail-type mail-user mcs-label mem-bind mem-per-cpu mem-per-gpu mincpus network "
-    "nice no-kill nodefile nodelist oversubscribe overcommit partition power prefer priority profile propagate qos "
-    "quiet reservation reboot sockets-per-node spread-job switches thread-spec threads-per-core time-min tmp "
-    "tres-per-task use-min-nodes wckey".split()
+    "account acctg-freq batch bb bbf begin bell burst-buffer cluster-constraint clusters comment constraint "
+    "container contiguous core-spec cores-per-socket cpu-freq deadline delay-boot distribution exclude exclusive "
+    "export extra-node-info get-user-env gid gpu-bind gpu-freq gpus-per-socket gres hint hold kill-on-invalid-dep "
+    "licenses mail-type mail-user mcs-label mem-bind mem-per-cpu mem-per-gpu mincpus network nice no-kill "
+    "nodefile nodelist ntasks-per-core ntasks-per-gpu ntasks-per-socket overcommit oversubscribe partition power "
+    "prefer priority profile propagate qos quiet reboot reservation sockets-per-node spread-job switches "
+    "thread-spec threads-per-core time-min tmp tres-per-task use-min-nodes wckey".split()
 )
 """The other options of sbatch, to tell a wrong spelling before anything is submitted."""
 
