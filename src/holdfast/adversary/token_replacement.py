@@ -62,7 +62,7 @@ def predicted(generator: MaskedLM, hidden: Tensor, mask: Tensor, wanted: Tensor)
     """
     result = hidden.clone()
     # Rows of similar length are read together, without most of their padding.
-    for rows in mask.sum(dim=1).argsort(stable=True).split(_ROWS):
+    for rows in torch.split(mask.sum(dim=1).argsort(stable=True), _ROWS):
         columns = mask[rows].any(dim=0).nonzero().flatten()
         part = (rows[:, None], columns)
         ids, here = hidden[part], wanted[part]

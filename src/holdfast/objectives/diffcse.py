@@ -73,6 +73,8 @@ class DiffCSE(ContrastiveObjective):
         "paper": {"duplicates": "keep"},
         "as_released": {"duplicates": "keep", "as_released": True},
     }
+    COST: ClassVar = 3.8
+    IDEA_SHARE: ClassVar = 0.0088
     FILE_OPTIONS: ClassVar = ("generator",)
     TRAINING: ClassVar = {"learning_rate": 7e-6, "batch_size": 64, "epochs": 2.0}
 
@@ -222,8 +224,8 @@ class DiffCSE(ContrastiveObjective):
         least = 1 if self.mini_batch_size is None else -(-len(mask) // self.mini_batch_size)
         padding = padding_side(mask)
         if self.as_released or padding == "mixed":
-            every = torch.arange(len(mask), device=mask.device)
-            return [Group(part, slice(None), mask[part]) for part in every.split(self.mini_batch_size or len(mask))]
+            parts = torch.split(torch.arange(len(mask), device=mask.device), self.mini_batch_size or len(mask))
+            return [Group(part, slice(None), mask[part]) for part in parts]
         return length_groups(mask, max(count, least), mask, padding, least)
 
     def _detect(self, z: Tensor, features: dict[str, Tensor], *, in_parts: bool) -> Tensor:
