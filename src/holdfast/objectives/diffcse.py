@@ -220,7 +220,7 @@ class DiffCSE(ContrastiveObjective):
 
     def _groups(self, mask: Tensor) -> list[Group]:
         """Return groups of rows, (2B, L), by length, of at most a mini-batch each; the release's padding counts."""
-        count = self.length_groups or (4 if mask.device.type == "cpu" else 1)
+        count = self.encoder.length_groups
         least = 1 if self.mini_batch_size is None else -(-len(mask) // self.mini_batch_size)
         padding = padding_side(mask)
         if self.as_released or padding == "mixed":
