@@ -104,6 +104,11 @@ class Encoder:
         assert dimension is not None
         return int(dimension)
 
+    @property
+    def length_groups(self) -> int:
+        """The number of groups by length into which the rows of a batch are split."""
+        return self._length_groups
+
     def tokenise(self, sentences: Sequence[str]) -> Features:
         """Return features of B sentences for :meth:`encode`, on the model's device, with the chosen prompt."""
         return dict(batch_to_device(preprocess_texts(self.model, sentences), self.model.device))

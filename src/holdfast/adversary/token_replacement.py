@@ -61,15 +61,18 @@ def predicted(generator: MaskedLM, hidden: Tensor, mask: Tensor, wanted: Tensor)
     ``mask`` (rows, L) is 1 at real tokens. The generator reads without dropout.
     """
     result = hidden.clone()
-    for begin in range(0, len(hidden), _ROWS):
-        rows = slice(begin, begin + _ROWS)
-        most = int(wanted[rows].sum(dim=1).max())
+    # Rows of similar length are read together, without most of their padding.
+    for rows in torch.split(mask.sum(dim=1).argsort(stable=True), _ROWS):
+        columns = mask[rows].any(dim=0).nonzero().flatten()
+        part = (rows[:, None], columns)
+        ids, here = hidden[part], wanted[part]
+        most = int(here.sum(dim=1).max())
         if not most:
             continue
         # The wanted places of each row first, in their order, then others up to the largest number of them.
-        places = (~wanted[rows]).int().argsort(dim=1, stable=True)[:, :most]
+        places = (~here).int().argsort(dim=1, stable=True)[:, :most]
         with head_at(generator.model, places):
-            logits = generator.model(input_ids=hidden[rows], attention_mask=mask[rows]).logits
-        found = torch.where(wanted[rows].gather(1, places), logits.argmax(dim=-1), result[rows].gather(1, places))
-        result[rows] = result[rows].scatter(1, places, found)
+            logits = generator.model(input_ids=ids, attention_mask=mask[part]).logits
+        found = torch.where(here.gather(1, places), logits.argmax(dim=-1), ids.gather(1, places))
+        result[part] = ids.scatter(1, places, found)
     return result

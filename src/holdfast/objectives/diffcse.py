@@ -19,6 +19,7 @@ from holdfast.backbone import Backbone, Features
 from holdfast.distributed import mean_over_processes
 from holdfast.encoder import unwrap
 from holdfast.errors import UserError
+from holdfast.length_groups import Group, cut_to, length_groups, padding_side
 from holdfast.objectives.contrastive import full_precision
 from holdfast.objectives.contrastive_objective import ContrastiveObjective
 from holdfast.objectives.dimensions import Cut
@@ -72,6 +73,8 @@ class DiffCSE(ContrastiveObjective):
         "paper": {"duplicates": "keep"},
         "as_released": {"duplicates": "keep", "as_released": True},
     }
+    COST: ClassVar = 2.53
+    IDEA_SHARE: ClassVar = 0.0088
     FILE_OPTIONS: ClassVar = ("generator",)
     TRAINING: ClassVar = {"learning_rate": 7e-6, "batch_size": 64, "epochs": 2.0}
 
@@ -199,18 +202,36 @@ class DiffCSE(ContrastiveObjective):
         """Return the cross-entropy of each token of both views, (2B, L); the arguments are `detection_loss`'s."""
         changed = edited != sentences["input_ids"].repeat(2, 1)
         features = {name: sentences[name].repeat(2, 1) for name in _READ if name in sentences}
-        features["input_ids"] = edited
-        size = self.mini_batch_size or len(z)
-        logits = torch.cat([self._detect(z, features, slice(at, at + size), len(z)) for at in range(0, len(z), size)])
-        with full_precision(logits):
-            self._diagnose(logits.detach(), changed, counted)
-            losses: Tensor = F.cross_entropy(logits.flatten(0, 1), changed.flatten().long(), reduction="none")
-            return losses.view(changed.shape)
+        features |= {"input_ids": edited, "changed": changed.long()}
+        rows, losses, answers = [], [], []
+        for group in self._groups(features["attention_mask"]):
+            part = cut_to(features, group)
+            logits = self._detect(z[group.rows], part, in_parts=len(group.rows) < len(z))
+            with full_precision(logits):
+                loss = F.cross_entropy(logits.flatten(0, 1), part["changed"].flatten(), reduction="none")
+            begin, end, _ = group.columns.indices(changed.shape[1])
+            around = (begin, changed.shape[1] - end)
+            rows.append(group.rows)
+            losses.append(F.pad(loss.view(part["changed"].shape), around))
+            answers.append(F.pad(logits.detach().argmax(dim=-1), around))
+        order = torch.cat(rows).argsort()
+        self._diagnose(torch.cat(answers)[order].bool(), changed, counted)
+        return torch.cat(losses)[order]
 
-    def _detect(self, z: Tensor, features: dict[str, Tensor], rows: slice, count: int) -> Tensor:
-        """Return the logits of "as it was" and "replaced" of some rows' tokens, (rows, L, 2)."""
-        part = {name: value[rows] for name, value in features.items()}
-        first = part["attention_mask"].int().argmax(dim=1)
+    def _groups(self, mask: Tensor) -> list[Group]:
+        """Return groups of rows, (2B, L), by length, of at most a mini-batch each; the release's padding counts."""
+        count = self.encoder.length_groups
+        least = 1 if self.mini_batch_size is None else -(-len(mask) // self.mini_batch_size)
+        padding = padding_side(mask)
+        if self.as_released or padding == "mixed":
+            parts = torch.split(torch.arange(len(mask), device=mask.device), self.mini_batch_size or len(mask))
+            return [Group(part, slice(None), mask[part]) for part in parts]
+        return length_groups(mask, max(count, least), mask, padding, least)
+
+    def _detect(self, z: Tensor, features: dict[str, Tensor], *, in_parts: bool) -> Tensor:
+        """Return the logits of "as it was" and "replaced" of each token, (rows, L, 2)."""
+        first = features["attention_mask"].int().argmax(dim=1)
+        read = {name: value for name, value in features.items() if name in _READ}
 
         def run() -> Tensor:
             assert self.discriminator is not None
@@ -219,24 +240,24 @@ class DiffCSE(ContrastiveObjective):
             at = torch.arange(len(first), device=first.device)
 
             def conditioned(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
-                given = F.pad(z[rows], (0, output.shape[-1] - z.shape[-1]))  # of a model with a truncate_dim
+                given = F.pad(z, (0, output.shape[-1] - z.shape[-1]))  # of a model with a truncate_dim
                 return output.index_put((at, first), given.to(output.dtype))
 
             handle = backbone.embedding.register_forward_hook(conditioned)
             try:
-                hidden: Tensor = backbone.run(dict(part))["token_embeddings"]
+                hidden: Tensor = backbone.run(dict(read))["token_embeddings"]
             finally:
                 handle.remove()
             with full_precision(hidden):
                 logits: Tensor = self.detector(hidden.to(self.detector.weight.dtype))
                 return logits
 
-        in_parts = self.mini_batch_size is not None and count > self.mini_batch_size
-        return recomputed(run, contextlib.nullcontext, part["attention_mask"]) if in_parts else run()
+        if self.mini_batch_size is not None and in_parts:
+            return recomputed(run, contextlib.nullcontext, features["attention_mask"])
+        return run()
 
-    def _diagnose(self, logits: Tensor, changed: Tensor, counted: Tensor) -> None:
+    def _diagnose(self, answers: Tensor, changed: Tensor, counted: Tensor) -> None:
         """Log the shares of replaced and of other tokens that are found."""
-        answers = logits.argmax(dim=-1).bool()
         for name, of_kind in (("replaced_found", changed & counted), ("kept_found", ~changed & counted)):
             right = ((answers == changed) & of_kind).sum()
             self.diagnostics[name] = right / of_kind.sum().clamp_min(1)
