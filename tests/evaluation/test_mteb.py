@@ -184,6 +184,7 @@ def test_a_second_call_computes_nothing_and_says_so(
     assert Path("another/results").is_dir()
 
 
+@pytest.mark.slow
 def test_the_cache_does_not_answer_for_other_vectors_or_other_data(
     here: Path, make_encoder_model: Callable[..., SentenceTransformer]
 ) -> None:
