@@ -91,10 +91,15 @@ def test_a_stopped_run_goes_on_to_the_same_result(there: Path, monkeypatch: pyte
         (journal,) = journals(there / "parts.json")
         with journal.open("ab") as file:  # a line that was being written
             file.write(b'{"row": {"recipe": "hotf')
-    monkeypatch.setattr(PoisonJournal, "add", add)
+    kept: list[Any] = []
+    monkeypatch.setattr(PoisonJournal, "add", lambda self, *row: kept.append(row) or add(self, *row))
     assert main([*POISON, "--output", "parts.json", "--resume"]) == 0
     assert content(there / "parts.json") == content(there / "whole.json")
     assert not list(journals(there / "parts.json"))
+    again = len(kept)
+    kept.clear()
+    assert main([*POISON, "--output", "whole.json"]) == 0
+    assert again == len(kept) - 15  # what was kept is not made again
 
 
 def test_a_journal_of_another_run_is_refused(

@@ -1,4 +1,4 @@
-"""What ``holdfast attack --goal poison`` prints."""
+"""Output of ``holdfast attack --goal poison`` for people."""
 
 from __future__ import annotations
 

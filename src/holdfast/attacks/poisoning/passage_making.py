@@ -21,7 +21,7 @@ KEPT_EVERY = 10
 
 @dataclass(frozen=True)
 class Attacked:
-    """What passages are made against.
+    """The encoder, the corpus and the groups of queries that passages are made for.
 
     Attributes:
         space: the encoder.

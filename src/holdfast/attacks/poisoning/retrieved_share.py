@@ -1,4 +1,4 @@
-"""How many held-out queries find a made passage among their nearest documents, and how many find other passages."""
+"""Shares of held-out queries that find a made passage, or other passages, among their nearest documents."""
 
 from __future__ import annotations
 
