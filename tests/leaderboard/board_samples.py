@@ -143,7 +143,8 @@ def part_result(part: str, model: str, suite: Suite) -> dict[str, Any]:
         results=rows,
         command=["holdfast", "leaderboard", "run", "/home/someone/secret/mine", "--output", "../measured"],
     )
-    return {**result, MARK: suite.protocol(part)}
+    texts = {"examples": []} if settings["kind"] == "audit" else {}
+    return {**result, **texts, MARK: suite.protocol(part)}
 
 
 def _item(name: str) -> dict[str, Any]:

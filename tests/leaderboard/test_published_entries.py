@@ -60,6 +60,7 @@ def test_a_random_entry_is_measured_again(capsys: pytest.CaptureFixture[str]) ->
     """The part without data, of an entry whose weights are at hand: another one in each run."""
     names = sorted(at_hand(published_folder()))
     assert {"bundled", "hashing"} <= set(names)
+    assert {ENTRIES[name]["encoder"]["backend"] for name in names} == {"torch"}
     name = random.choice(names)
     print(f"drawn: {name}")
     assert main(["leaderboard", "check", name, "--json"]) == 0

@@ -55,7 +55,7 @@ def test_a_run_writes_a_file_for_each_part_and_the_next_keeps_them(
     assert len({result["model_sha256"] for result in results.values()}) == 1
     assert all(result["protocol"]["pooling"] == "mean" for name, result in results.items() if name != "cost")
     assert results["own"]["seed"] == 42
-    assert "examples" not in results["own"], "no texts"
+    assert results["own"]["examples"], "which `holdfast compare` needs"
     assert results["own"]["protocol"]["texts"]["sha256"] == small.data["own"]["texts"]
     assert set(own_scores(small, results["own"]["results"])) == {"case.upper", "whitespace"}
     assert {row["split"] for row in results["retrieval"]["results"]} == {"queries", "queries-keyboard"}

@@ -118,12 +118,15 @@ def named_encoder(name: str) -> tuple[str, str] | None:
 def at_hand(folder: Path) -> dict[str, str]:
     """Return, of the entries of a folder with a part ``own``, by name the models of those whose weights are at hand.
 
-    A hub name counts as not at hand, since it might have to be downloaded.
+    A hub name counts as not at hand, since it might have to be downloaded; a graph is left out, since the rounding of
+    int8 depends on the processor.
     """
     found = {}
     for name, entry in entries_in(folder).items():
         source = entry["encoder"]["source"]
-        if not entry["own"] or (not is_function(source) and source not in (*BUNDLED, FOLDER) and ":" not in source):
+        if not entry["own"] or entry["encoder"]["backend"] != "torch":
+            continue
+        if source not in (*BUNDLED, FOLDER) and ":" not in source:  # a hub name
             continue
         try:
             found[name] = spec_at_hand(entry)

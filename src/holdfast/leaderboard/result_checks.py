@@ -177,4 +177,4 @@ def _differences(protocol: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iter
 
 def _short(value: Any) -> str:
     text = str(value)
-    return text if len(text) <= 80 else f"{text[:12]}…"
+    return text if len(text) <= 60 else f"{text[:12]}…"

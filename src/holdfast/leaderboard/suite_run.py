@@ -176,7 +176,6 @@ class _Run:
         )  # of a stopped run, if there is one
         assert settings.output is not None
         settings.output.unlink()
-        del result["examples"]  # texts of the data
         return result
 
     def _own_texts(self, file: Path) -> str:
