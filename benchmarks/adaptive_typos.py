@@ -46,7 +46,7 @@ def difference(one: Run, other: Run) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hardened", type=Path, required=True)
-    parser.add_argument("--original", required=True)
+    parser.add_argument("--original", help="the encoder before the hardening [default: not attacked]")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--task", default="stsb")
     parser.add_argument("--split", default="dev")
@@ -57,7 +57,7 @@ def main() -> None:
 
     folder = resolve_model(str(options.hardened))
     print("| encoder | attack | success % (95 %) | minus random typos | queries |\n|---|---|---|---|---|")
-    for model in (str(options.hardened), options.original):
+    for model in filter(None, (str(options.hardened), options.original)):
         settings = AttackSettings(
             model,
             task=options.task,
