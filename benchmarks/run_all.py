@@ -61,6 +61,7 @@ BENCHMARKS = (
         "--rounds 1 --examples 2 --pad-to 128",
         "--rounds 2 --examples 8",
     ),
+    Benchmark("ensemble_attack", "--model {encoder} --data {data}", "--examples 2 --alone typos"),
     Benchmark("finetune_defences", "--model {model} --data {data}", "--rounds 1 --steps 2 --batch-size 8"),
     Benchmark("pretrain_step", "--corpus {corpus}", "--rounds 1 --tokens 4096", "--rounds 3"),
     Benchmark(

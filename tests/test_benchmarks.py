@@ -43,6 +43,7 @@ def test_all_benchmarks_are_run_with_what_is_given_and_others_left_out() -> None
     # These train for hours, or settle a choice once (what they found is in RESULTS.md), or print texts to be read.
     others = {
         "adv_defence",
+        "adaptive_typos",
         "positive_controls",
         "train_methods",
         "tune_learning_rate",

@@ -26,7 +26,7 @@ class BAE(Recipe):
     NAME: ClassVar[str] = "bae-r"
     IDEA: ClassVar[str] = "fillers of the masked word by a masked language model"
     PAPER: ClassVar[str] = "Garg and Ramakrishnan, EMNLP 2020"
-    COST: ClassVar[float] = 7.6
+    COST: ClassVar[float] = 6.6
     NEEDS: ClassVar[tuple[str, ...]] = ("masked_lm",)
 
     candidates: int = 50

@@ -25,7 +25,7 @@ class Evasion(Recipe):
     NAME: ClassVar[str] = "evasion"
     IDEA: ClassVar[str] = "invisible characters, look-alikes, letters set apart, writing direction, digits, emoji"
     PAPER: ClassVar[str] = "none"
-    COST: ClassVar[float] = 1.3
+    COST: ClassVar[float] = 1.4
     SYNONYMS: ClassVar[bool] = False
 
     tries: int = 2

@@ -31,7 +31,7 @@ class TextBugger(Recipe):
     NAME: ClassVar[str] = "textbugger"
     IDEA: ClassVar[str] = "misspellings that readers overlook, and neighbours in meaning"
     PAPER: ClassVar[str] = "Li et al., NDSS 2019"
-    COST: ClassVar[float] = 1.7
+    COST: ClassVar[float] = 1.8
     NEEDS: ClassVar[tuple[str, ...]] = ("synonyms",)
 
     neighbours: int = 5
