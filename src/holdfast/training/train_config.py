@@ -67,7 +67,8 @@ class TrainConfig(PromptOptions):
         plan: Say what a step costs in memory and operations, and which mini-batch fits, and stop.
         plan_memory: Memory of the GPU for the plan; None: 24GB.
         vectors: Folder for the vectors of the model to start from, computed once for all training texts and kept, for
-            anchored, which then makes no pass of the original in a step; worth it for several epochs or runs.
+            anchored, and rankcse without a named teacher, which then make no pass of the original in a step; worth it
+            for several epochs or runs.
     """
 
     EXCLUSIVE: ClassVar = (("max_steps", "epochs"),)
