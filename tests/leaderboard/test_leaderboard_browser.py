@@ -161,7 +161,14 @@ def test_the_chart_shows_two_columns_with_intervals(opened: Callable[..., Any]) 
 
 def test_a_point_can_be_read_and_followed_by_the_keyboard(opened: Callable[..., Any]) -> None:
     page = opened()
+    page.execute_script("document.getElementById('scatter').focus()")
+    reached = []
+    for _ in range(4):
+        page.switch_to.active_element.send_keys(TAB)
+        reached.append(page.execute_script("return document.activeElement.dataset.name"))
+    assert set(reached) == {"plain", "hardened", "table", "hashed"}
     point = page.find_element("css selector", "#scatter .point[data-name=hardened]")
+    assert point.get_attribute("tabindex") == "0", "Chromium takes any element with a listener, other browsers do not"
     page.execute_script("arguments[0].focus()", point)
     line = page.find_element("id", "point").text
     assert line.startswith("hardened: Quality ")
