@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any, get_type_hints
 
 from holdfast.attacks.recipes import RECIPES, Recipe
@@ -115,15 +114,11 @@ def _owners(key: str, recipes: Mapping[str, type[Any]]) -> list[str]:
     if dot and not named:
         raise UserError(f"{key}: {owner} is not among the recipes of this run ({', '.join(recipes)})")
     candidates = named if dot else list(recipes)
-    having = [name for name in candidates if constant in _constants(recipes[name])]
+    having = [name for name in candidates if constant in recipes[name].constant_names()]
     if not having:
-        known = [each for name in candidates for each in _constants(recipes[name])]
+        known = [each for name in candidates for each in recipes[name].constant_names()]
         raise UserError(f"no constant {constant!r}{did_you_mean(constant, known)}; constants: {', '.join(known)}")
     return having
-
-
-def _constants(recipe: type[Any]) -> list[str]:
-    return recipe.constant_names() if issubclass(recipe, Recipe) else [each.name for each in fields(recipe)]
 
 
 def _make(recipe: type[Any], constants: Mapping[str, Any]) -> Any:

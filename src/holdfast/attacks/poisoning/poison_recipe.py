@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from holdfast.attacks.poisoning.mean_similarity import MeanSimilarity
+from holdfast.attacks.recipes.recipe_constants import RecipeConstants
 
 if TYPE_CHECKING:
     from holdfast.attacks.resources import Resources
@@ -100,7 +101,7 @@ class PassageSearch(abc.ABC):
 
 
 @dataclass(frozen=True)
-class PoisonRecipe(abc.ABC):
+class PoisonRecipe(RecipeConstants, abc.ABC):
     """A way to make passages that are near many queries.
 
     Args:
@@ -143,9 +144,7 @@ class PoisonRecipe(abc.ABC):
 
     def record(self) -> dict[str, Any]:
         """Return the record of the recipe for the result, as that of other recipes."""
-        published = type(self)()
-        changed = {name: value for name, value in vars(self).items() if value != getattr(published, name)}
-        return {"constants": dict(vars(self)), "changed_from_published": changed}
+        return {"constants": self.constants(), "changed_from_published": self.changed_constants()}
 
     def ended(self, passage: Passage) -> bool:
         """Return True if no further step is made."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from holdfast.attacks.attack_state import AttackState, Constraint
-from holdfast.attacks.recipes.recipe import NO_CONSTANT, Recipe
+from holdfast.attacks.recipes.recipe import Recipe
+from holdfast.attacks.recipes.recipe_constants import NO_CONSTANT
 from holdfast.attacks.requests import Fill, Judge, Predict, Request, Search
 from holdfast.attacks.resource_names import TRAINING_EDITS
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import abc
 import math
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 from holdfast.attacks.attack_state import AttackState, Constraint
 from holdfast.attacks.constraints import Budget, ContentWords, ValidSynonym
+from holdfast.attacks.recipes.recipe_constants import RecipeConstants
 from holdfast.attacks.requests import Search
-
-NO_CONSTANT = {"constant": False}
-"""Metadata of a field of a recipe that is no constant."""
 
 
 @dataclass(frozen=True)
-class Recipe(abc.ABC):
+class Recipe(RecipeConstants, abc.ABC):
     """An attack on one text: constants, constraints, and a search that follows the paper's algorithm.
 
     A subclass sets the class attributes, lists its constants as fields with their published values as defaults, adds
@@ -74,17 +72,3 @@ class Recipe(abc.ABC):
     def needs(self) -> tuple[str, ...]:
         """Return the names of all resources it uses, as in :class:`~holdfast.attacks.resources.Resources`."""
         return tuple(dict.fromkeys([*self.NEEDS, *(name for each in self.constraints() for name in each.NEEDS)]))
-
-    def constants(self) -> dict[str, Any]:
-        """Return the constants by name: all fields but those with the metadata `NO_CONSTANT`."""
-        return {name: getattr(self, name) for name in self.constant_names()}
-
-    @classmethod
-    def constant_names(cls) -> list[str]:
-        """Return the names of the constants."""
-        return [each.name for each in fields(cls) if each.metadata != NO_CONSTANT]
-
-    def changed_constants(self) -> dict[str, object]:
-        """Return the constants that differ from the published values."""
-        published = type(self)()
-        return {name: value for name, value in self.constants().items() if value != getattr(published, name)}
