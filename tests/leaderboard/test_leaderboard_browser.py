@@ -10,43 +10,16 @@ from typing import Any
 import pytest
 from board_samples import board, entry
 
+from chromium import headless_chromium, poor_contrasts
 from holdfast.leaderboard.board import render
 
 ENTER, TAB = "\ue007", "\ue004"
 WILD = '<img src=x onerror=hit()> & "quoted" </script><script>hit()</script>'
 
-_CONTRAST = """
-const rgb = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
-const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
-  .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
-  .reduce((sum, v, n) => sum + v * [0.2126, 0.7152, 0.0722][n], 0);
-const back = (one) => {
-  for (let at = one; at; at = at.parentElement) {
-    const own = rgb(getComputedStyle(at).backgroundColor);
-    if (own.length === 3 || own[3] === 1) return own;
-  }
-  return [255, 255, 255];
-};
-const poor = [];
-let seen = 0;
-const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-while (walker.nextNode()) {
-  const one = walker.currentNode.parentElement;
-  if (!walker.currentNode.data.trim() || one.matches("script, style, noscript, title")) continue;
-  const style = getComputedStyle(one);
-  const fore = rgb(one.closest("svg") ? style.fill : style.color);
-  const [a, b] = [light(fore), light(back(one))].sort((x, y) => y - x);
-  seen += 1;
-  if ((a + 0.05) / (b + 0.05) < 4.5) poor.push([one.outerHTML.slice(0, 120), (a + 0.05) / (b + 0.05)]);
-}
-const paper = light(rgb(getComputedStyle(document.body).backgroundColor));
-for (const one of document.querySelectorAll(".mark")) {
-  const [a, b] = [light(rgb(getComputedStyle(one).color)), paper].sort((x, y) => y - x);
-  seen += 1;
-  if ((a + 0.05) / (b + 0.05) < 3) poor.push([one.outerHTML.slice(0, 120), (a + 0.05) / (b + 0.05)]);
-}
-return [seen, poor];
-"""
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    yield from headless_chromium()
 
 
 @pytest.fixture
@@ -185,7 +158,7 @@ def test_contrast(opened: Callable[..., Any], theme: str) -> None:
     page = opened()
     page.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
     page.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    seen, poor = page.execute_script(_CONTRAST)
+    seen, poor = poor_contrasts(page, ".mark")
     assert seen > 200
     assert poor == []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,67 +10,13 @@ from typing import Any
 import pytest
 from small_results import WILD, attack, evaluate, everything, example, many, wild_results, write
 
+from chromium import headless_chromium, poor_contrasts
 from holdfast.report import write_report
-
-_CONTRAST = """
-const rgb = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
-const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
-  .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
-  .reduce((sum, v, n) => sum + v * [0.2126, 0.7152, 0.0722][n], 0);
-const back = (one) => {
-  for (let at = one; at; at = at.parentElement) {
-    const own = rgb(getComputedStyle(at).backgroundColor);
-    if (own.length === 3 || own[3] === 1) return own;
-    if (own[3] > 0) return null;
-  }
-  return [255, 255, 255];
-};
-const poor = [];
-let seen = 0;
-const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-while (walker.nextNode()) {
-  const one = walker.currentNode.parentElement;
-  if (!walker.currentNode.data.trim() || one.matches("script, style, noscript, title")) continue;
-  const style = getComputedStyle(one);
-  const fore = rgb(one.closest("svg") ? style.fill : style.color);
-  const [a, b] = [light(fore), light(back(one))].sort((x, y) => y - x);
-  seen += 1;
-  if ((a + 0.05) / (b + 0.05) < 4.5) poor.push([one.outerHTML.slice(0, 120), (a + 0.05) / (b + 0.05)]);
-}
-const paper = light(rgb(getComputedStyle(document.body).backgroundColor));
-for (const one of document.querySelectorAll(".fill, .solid, .hollow, .stroke")) {
-  const [a, b] = [light(rgb(getComputedStyle(one).color)), paper].sort((x, y) => y - x);
-  seen += 1;
-  if ((a + 0.05) / (b + 0.05) < 3) poor.push([one.outerHTML.slice(0, 120), (a + 0.05) / (b + 0.05)]);
-}
-return [seen, poor];
-"""
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install selenium")
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    driver = shutil.which("chromedriver")
-    if program is None or driver is None:
-        pytest.skip("no Chromium with its driver here: apt-get install chromium chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--window-size=1280,900",
-    ):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    try:
-        started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    except Exception as error:
-        pytest.skip(f"Chromium does not start here: {str(error).splitlines()[0]}")
-    yield started
-    started.quit()
+    yield from headless_chromium()
 
 
 @pytest.fixture
@@ -207,7 +152,7 @@ def test_contrast(opened: Callable[..., Any], tmp_path: Path, theme: str) -> Non
     page = opened(everything(tmp_path))
     _theme(page, theme)
     page.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    seen, poor = page.execute_script(_CONTRAST)
+    seen, poor = poor_contrasts(page, ".fill, .solid, .hollow, .stroke")
     assert seen > 400
     assert poor == []
 
