@@ -15,7 +15,7 @@ from rich.console import Console
 from holdfast import precision
 from holdfast.attacks.resource_names import ResourceNames
 from holdfast.errors import UserError
-from holdfast.experiments import cell_execution, cell_planning
+from holdfast.experiments import cell_execution, cell_planning, stage_settings
 from holdfast.experiments.cell_planning import Planner, Setting
 from holdfast.experiments.cells import Cell
 from holdfast.training.method_options import objective_class, option_defaults
@@ -496,7 +496,7 @@ def test_methods_in_tables_keep_equal_sentences_as_the_papers_do(
 
 def test_a_table_sets_what_changes_a_cells_values_and_nothing_of_the_command_line() -> None:
     settings = {
-        stage: set(cell_planning.settings_of(stage)) for stage in ("encoder", "baseline", "classifier", "attack")
+        stage: set(stage_settings.settings_of(stage)) for stage in ("encoder", "baseline", "classifier", "attack")
     }
     assert settings["attack"] == {
         *("constants", "examples", "goal", "k", "margin", "precision", "split", "task", "threshold")

@@ -10,34 +10,31 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.recipe_choice import make_recipes
-from holdfast.attacks.resource_names import PAPER, RESOURCES, ResourceNames
+from holdfast.attacks.resource_names import PAPER, ResourceNames
 from holdfast.attacks.resources import synonyms_at
-from holdfast.baselines.baseline_settings import BaselineSettings
 from holdfast.baselines.registry import BASELINES
 from holdfast.classifiers.defences import DEFENCES, Defence, all_options
 from holdfast.classifiers.finetune_settings import FinetuneSettings
 from holdfast.classifiers.splits import train_split_of
 from holdfast.data.tasks import task_named
-from holdfast.endpoint_options import EndpointOptions
-from holdfast.errors import UserError, did_you_mean, one_of
+from holdfast.errors import UserError, one_of
 from holdfast.evaluation.adversarial_space import OUTCOMES
 from holdfast.evaluation.evaluation_run import task_names
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import Pipeline, merged
 from holdfast.experiments.input_hashes import OF_TASK, Identities, files_at, task_and_split
+from holdfast.experiments.stage_settings import fitted_settings, recorded, taken_count
 from holdfast.experiments.translations import POSITIVE_COLUMN
-from holdfast.number_ranges import in_range
 from holdfast.objectives import Objective
 from holdfast.option_parsing import fitted
 from holdfast.precision import Precision, ResolvedPrecision, auto_here
-from holdfast.text_prompts import RolePromptOptions
 from holdfast.training.method_options import method_options, objective_class, option_defaults
 from holdfast.training.train_config import TrainConfig
 from holdfast.user_classes import is_user_class
@@ -58,54 +55,7 @@ that ADCL's attack makes."""
 
 _PAIRS_DRAWN = 50
 
-_PROMPTS = tuple(each.name for each in dataclasses.fields(RolePromptOptions))
-"""No setting of a table: the papers' models have no prompts."""
 _ENCODER_OWN = ("method", "model", "corpus", "from", "teacher", "back_translated")
-_NOT_BASELINE = ("name", "model", "vectors", "corpus", "output", "data", "seed", *_PROMPTS)
-_NOT_ENCODER = (
-    *("method", "model", "corpus", "output", "data", "seed", "report_to", "report_sts", "save_steps"),
-    *("keep_checkpoints", "plan", "plan_memory", *_PROMPTS),
-)
-_NOT_CLASSIFIER = ("model", "output", "data", "seed", "save_steps", "adversarial_texts", "label_map", *_PROMPTS)
-_NOT_ATTACK = (
-    *(
-        "model",
-        "recipes",
-        "texts",
-        "search",
-        "data",
-        "output",
-        "seed",
-        "side_by_side",
-        "call_batch",
-        "retries",
-        "processes",
-    ),
-    *("device", "estimate", "label_map", "resources", *RESOURCES, *_PROMPTS),
-    # The forms of a model in use: a table attacks its own cells.
-    *("backend", "search_backend", "form", *(option.name for option in dataclasses.fields(EndpointOptions))),
-)
-_SETTINGS_CLASSES: Mapping[str, tuple[type, Sequence[str]]] = {
-    "encoder": (TrainConfig, _NOT_ENCODER),
-    "baseline": (BaselineSettings, _NOT_BASELINE),
-    "classifier": (FinetuneSettings, _NOT_CLASSIFIER),
-    "attack": (AttackSettings, _NOT_ATTACK),
-}
-"""The settings class of a stage, and its fields that a table cannot set."""
-_FURTHER_SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    "encoder": {"sentences": int, "evaluations": int},
-    "evaluation": {"limit": int, "pooling": str, "text": str},
-}
-
-
-def settings_of(stage: str) -> dict[str, Any]:
-    """Return the names and types of the settings of a stage or a baseline."""
-    found: dict[str, Any] = {}
-    if stage in _SETTINGS_CLASSES:
-        kind, excluded = _SETTINGS_CLASSES[stage]
-        hints = get_type_hints(kind)
-        found = {each.name: hints[each.name] for each in dataclasses.fields(kind) if each.name not in excluded}
-    return {**found, **_FURTHER_SETTINGS.get(stage, {})}
 
 
 @dataclass(frozen=True)
@@ -278,7 +228,7 @@ class Planner:
         takes = (*BASELINES[name].needs, *BASELINES[name].takes)
         scale = {key: value for key, value in self.setting.scale.get("baseline", {}).items() if key in takes}
         own = {key: value for key, value in spec.items() if key not in ("baseline", "model", "corpus")}
-        given = _fitted({**scale, **own}, "baseline", named_as="encoder")
+        given = fitted_settings({**scale, **own}, "baseline", named_as="encoder")
         settings: dict[str, Any] = {"name": name, **given}
         inputs, where = {}, {}
         if "options" in takes:
@@ -307,8 +257,8 @@ class Planner:
         if is_user_class(method):  # a table may come from someone else, and a custom method is code
             raise UserError(f"encoder: method {method!r}: a table trains the methods of holdfast alone")
         objective = objective_class(method)
-        given = _fitted({key: value for key, value in spec.items() if key not in _ENCODER_OWN}, "encoder")
-        sentences, evaluations = (_count(given, name) for name in ("sentences", "evaluations"))
+        given = fitted_settings({key: value for key, value in spec.items() if key not in _ENCODER_OWN}, "encoder")
+        sentences, evaluations = (taken_count(given, name) for name in ("sentences", "evaluations"))
         options = method_options(method, given.get("preset"), given.get("options", {}))
         given["options"] = {
             name: value
@@ -324,9 +274,7 @@ class Planner:
         if evaluations is not None and "eval_steps" not in given and config.max_steps is not None:
             # The same number at every batch size: large batches have few steps and would be evaluated only at the end.
             config = dataclasses.replace(config, eval_steps=math.ceil(config.max_steps / evaluations))
-        settings = {
-            name: value for name, value in vars(config).items() if name not in _NOT_ENCODER and name != "method"
-        }
+        settings = recorded(config, "encoder")
         for name in ("positive_column", "mini_batch_size", "lora", "matryoshka", "dropout", "warmup_share"):
             if settings[name] is None:
                 del settings[name]  # keeps the keys from before this setting existed
@@ -347,9 +295,9 @@ class Planner:
             victim = self._classifier(spec, encoder, seed)
             split = train_split_of(task_named(task), spec.get("train_split"), self.setting.data)
             inputs["texts"] = self._attack({"task": task, "split": split, **attacked}, victim, seed)
-        given = _fitted(spec, "classifier")
+        given = fitted_settings(spec, "classifier")
         settings = FinetuneSettings(model="", output=Path(), seed=seed, data=self.setting.data, **given).completed()
-        record = {name: value for name, value in vars(settings).items() if name not in _NOT_CLASSIFIER}
+        record = recorded(settings, "classifier")
         if record["test_examples"] is None:
             del record["test_examples"]  # keeps the keys from before this limit existed
         defence, options = DEFENCES[settings.defence], all_options(settings.defence, given.get("options", {}))
@@ -377,10 +325,10 @@ class Planner:
         task, recipe = str(spec["task"]), str(spec.pop("recipe"))
         if is_user_class(recipe):
             raise UserError(f"attack: recipe {recipe!r}: a table runs the recipes of holdfast alone")
-        given = _fitted(spec, "attack")
+        given = fitted_settings(spec, "attack")
         (constructed,) = make_recipes([recipe], given.get("constants", {}))
         settings = AttackSettings(model=victim.label, recipes=[recipe], seed=seed, **given)
-        record = {name: value for name, value in vars(settings).items() if name not in _NOT_ATTACK}
+        record = recorded(settings, "attack")
         record.update(
             recipe=recipe,
             precision=self._precision(settings.precision),
@@ -436,22 +384,3 @@ def paper_options(method: str) -> dict[str, Any]:
     kind = objective_class(method)
     defaults = option_defaults(kind)
     return {name: value for name, value in kind.PAPER_OPTIONS.items() if name in defaults}
-
-
-def _count(given: dict[str, Any], name: str) -> int | None:
-    """Remove a count from the settings of an encoder, check its range, and return it."""
-    value: int | None = given.pop(name, None)
-    if value is not None:
-        in_range(name, value, f"encoder: {name}")
-    return value
-
-
-def _fitted(spec: Mapping[str, Any], stage: str, *, named_as: str | None = None) -> dict[str, Any]:
-    """Return the settings of a stage, checked against the settings class of its command."""
-    hints, where = settings_of(stage), named_as or stage
-    found = {}
-    for name, value in spec.items():
-        if name not in hints:
-            raise UserError(f"{where}: unknown key {name!r}{did_you_mean(name, hints)}")
-        found[name] = fitted(f"{where}: {name}", value, hints[name], name)
-    return found

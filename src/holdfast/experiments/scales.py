@@ -9,8 +9,8 @@ from pathlib import Path
 import yaml
 
 from holdfast.errors import UserError, did_you_mean
-from holdfast.experiments.cell_planning import settings_of
 from holdfast.experiments.definition import Pipeline, merged
+from holdfast.experiments.stage_settings import settings_of
 from holdfast.option_parsing import option_value, split_settings
 
 CHANGED = ("encoder", "baseline", "classifier", "attack", "evaluation")
