@@ -89,7 +89,7 @@ def test_a_real_word_of_another_part_of_speech_is_seen(made: dict[str, Any], rec
             if recipe == "textfooler"
             else [word for word in resources.masked_lm.propose([words], [place])[0][:12] if word != old.lower()]
         )
-        state: Any = SimpleNamespace(words=words, resources=resources)
+        state: Any = SimpleNamespace(words=words, original=words, resources=resources)
         same = SamePartOfSpeech(verbs_as_nouns=True)
         refused = [word for word in proposed if not same.accepts(state, place, word)]
         if refused:

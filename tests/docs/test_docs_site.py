@@ -42,7 +42,8 @@ def test_the_pages_of_a_folder_are_in_the_navigation(hooks: ModuleType) -> None:
     config = SimpleNamespace(nav=[{"Home": "README.md"}, {"Attacks": "attacks/*.md"}])
     nav = hooks.on_config(config).nav
     assert nav[0] == {"Home": "README.md"}
-    assert nav[1]["Attacks"][:2] == [{"BAE": "attacks/bae.md"}, {"BERT-Attack": "attacks/bert-attack.md"}]
+    assert {"BAE": "attacks/bae.md"} in nav[1]["Attacks"]
+    assert [next(iter(page)) for page in nav[1]["Attacks"][:2]] == ["Adaptive typos", "BAE"]
     assert len(nav[1]["Attacks"]) == len(list((ROOT / "docs" / "attacks").glob("*.md")))
 
 

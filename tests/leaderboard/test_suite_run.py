@@ -126,7 +126,7 @@ def test_a_table_of_token_vectors(masked_lm: Path, tmp_path: Path) -> None:
     from holdfast.encoding import encode_sentences
     from holdfast.models import load_sentence_transformer
 
-    assert write_table([str(masked_lm), str(tmp_path / "table")]) == 0
+    write_table([str(masked_lm), str(tmp_path / "table")])
     table, model = SentenceTransformer(str(tmp_path / "table")), load_sentence_transformer(str(masked_lm))
     vocabulary = sorted(model.tokenizer.get_vocab().items(), key=lambda entry: entry[1])
     vectors = encode_sentences(model, [token for token, _ in vocabulary])
@@ -136,5 +136,7 @@ def test_a_table_of_token_vectors(masked_lm: Path, tmp_path: Path) -> None:
     expected = sum(weight[word] * vectors[place[word]] for word in ("the", "dog")) / 2
     expected /= np.linalg.norm(expected)
     assert table.encode("the dog") == pytest.approx(expected, abs=1e-5)
-    assert write_table([str(masked_lm), str(tmp_path / "table")]) == 2
-    assert write_table(["one"]) == 2
+    for words in ([str(masked_lm), str(tmp_path / "table")], [str(tmp_path / "none"), str(tmp_path / "new")], ["one"]):
+        with pytest.raises(SystemExit) as stopped:
+            write_table(words)
+        assert stopped.value.code == 2

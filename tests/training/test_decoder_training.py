@@ -59,8 +59,8 @@ def test_which_methods_have_dropout_views(make_encoder_model: Callable[..., Any]
     model = make_encoder_model("qwen3")
     made = {name: METHODS[name](model, **OPTIONS.get(name, {}) | WITHOUT_MASKS.get(name, {})) for name in METHODS}
     one, two = ({name for name in METHODS if made[name].needs_dropout(columns)} for columns in (1, 2))
-    assert one == {"simcse", "v-advcse", "robustembed", "l2p-csr", "adcl"}
-    assert two == {"robustembed", "l2p-csr", "adcl"}
+    assert one == {"simcse", "v-advcse", "robustembed", "l2p-csr", "adcl", "rankcse", "simcse-plus", "diffcse"}
+    assert two == {"robustembed", "l2p-csr", "adcl", "simcse-plus", "diffcse"}
     assert METHODS["combined"](model).needs_dropout(1)
     assert METHODS["adcse"](model, untied=False).needs_dropout(1)
 

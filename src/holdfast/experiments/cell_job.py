@@ -16,6 +16,7 @@ from holdfast.experiments.cell_execution import make
 from holdfast.experiments.cell_planning import Setting
 from holdfast.experiments.cells import Cell, Store
 from holdfast.files import InUse
+from holdfast.progress import Reporter
 
 BEGAN = "holdfast begins with the cell"
 """The first line of a job's output that comes from the cell."""
@@ -54,11 +55,12 @@ class CellJob:
         if JobEnvironment().name() == "local":
             with contextlib.suppress(PermissionError):
                 os.setsid()  # away from the terminal, whose Ctrl-C is for the command that started the job
-        print(BEGAN, f"{self.cell.kind}: {self.cell.label}", flush=True)
+        console = Reporter(file=sys.stdout, width=200)
+        console.print(f"{BEGAN} {self.cell.kind}: {self.cell.label}")
         stop = _StopOfCluster(getattr(signal, f"SIG{JobEnvironment.USR_SIG}"))
         try:
             with stop:
-                return self._make()
+                return self._make(console)
         except KeyboardInterrupt:
             stop.queue_again()
             raise
@@ -69,14 +71,11 @@ class CellJob:
 
         return DelayedSubmission(self)
 
-    def _make(self) -> tuple[str, str]:
-        from rich.console import Console
-
+    def _make(self, console: Reporter) -> tuple[str, str]:
         if self.threads is not None:
             import torch
 
             torch.set_num_threads(self.threads)
-        console = Console(file=sys.stdout, width=200)
         try:
             make(self.cell, self.store, self.setting, console, self.command, jobs=self.jobs)
         except InUse as error:

@@ -7,7 +7,8 @@ stands for its rarity since vocabularies are ordered by frequency. `holdfast har
 
 from __future__ import annotations
 
-import sys
+import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -45,18 +46,19 @@ def table_of(model: SentenceTransformer, spec: str) -> SentenceTransformer:
     return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=table), Normalize()])
 
 
-def main(words: list[str]) -> int:
-    """Write the table of an encoder to a new folder: MODEL FOLDER."""
-    if len(words) != 2:
-        print("usage: python -m holdfast.leaderboard.token_table MODEL FOLDER", file=sys.stderr)
-        return 2
-    spec, folder = words
-    if Path(folder).exists():
-        print(f"holdfast: {folder} exists already: name a new folder", file=sys.stderr)
-        return 2
-    table_of(load_sentence_transformer(spec), spec).save(folder)
-    return 0
+def main(words: Sequence[str] | None = None) -> None:
+    """Write the table of an encoder to a new folder."""
+    parser = argparse.ArgumentParser(prog="python -m holdfast.leaderboard.token_table", description=main.__doc__)
+    parser.add_argument("model", metavar="MODEL", help="folder or name of the encoder")
+    parser.add_argument("folder", metavar="FOLDER", help="the new folder")
+    given = parser.parse_args(words)
+    if Path(given.folder).exists():
+        parser.error(f"{given.folder} exists already: name a new folder")
+    try:
+        table_of(load_sentence_transformer(given.model), given.model).save(given.folder)
+    except UserError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

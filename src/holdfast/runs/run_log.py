@@ -43,6 +43,7 @@ DIAGNOSTICS = frozenset(
         *("positive_product", "negative_product", "queue_filled", "weakened_tokens", "weakened_features"),
         *("unattacked", "unchanged", "attacked", "replaced_words", "attack_seconds"),
         *("attack_success", "adversarial_loss", "vector_cosine"),
+        *("teacher_correlation", "replaced_tokens", "replaced_found", "kept_found"),
         *(DUPLICATES, IN_QUEUE),
         "projected",
         *("tokens", "tokens_per_second", "elapsed"),
