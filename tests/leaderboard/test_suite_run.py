@@ -11,6 +11,7 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from beir_folder import write_collection
+from holdfast.audit.audit_settings import AuditSettings
 from holdfast.cli import main
 from holdfast.errors import UserError
 from holdfast.leaderboard import cost, suite_run
@@ -72,6 +73,22 @@ def test_a_run_writes_a_file_for_each_part_and_the_next_keeps_them(
     assert {name: path.read_bytes() for name, path in again.items() if name != "cost"} == {
         name: held for name, held in written.items() if name != "cost"
     }
+
+
+def test_the_masked_lm_is_the_suites_also_for_an_encoder_with_a_head_of_its_own(
+    masked_lm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str | None] = []
+
+    def no_audit(settings: AuditSettings, **_: object) -> None:
+        asked.append(settings.masked_lm)
+        raise UserError("enough")
+
+    monkeypatch.setattr(suite_run, "audit", no_audit)
+    for part in ("own", "audit"):
+        with pytest.raises(UserError, match="enough"):
+            run_suite(LeaderboardRunSettings(str(masked_lm), tmp_path / part, part, pooling="mean"))
+    assert asked == [None, "bundled-mlm"], "the texts of `own` are changed without resources"
 
 
 def test_the_output_of_another_model_or_suite_is_refused(small: Suite, masked_lm: Path, tmp_path: Path) -> None:

@@ -156,9 +156,12 @@ class _Run:
 
     def _audit(self, part: Mapping[str, Any], file: Path, console: Console | None) -> dict[str, Any]:
         own = {**RolePromptOptions.as_options(self._settings), "backend": self._settings.backend}
+        ships = part.get("texts") == "own"
+        # Named, since an audit otherwise takes the masked LM of the encoder's own folder where it has one.
+        resources = {} if ships else dict(self._suite.resources)
         settings = AuditSettings(
             model=self._spec,
-            texts=self._own_texts(file) if part.get("texts") == "own" else None,
+            texts=self._own_texts(file) if ships else None,
             items=part["items"],
             examples=part.get("examples"),
             texts_per_item=part["texts_per_item"],
@@ -170,6 +173,7 @@ class _Run:
             data=self._settings.data,
             output=file.with_name(f"{file.stem}.unmarked.json"),
             **own,
+            **resources,
         )
         result = audit(
             settings, resume=True, console=console, command=self._command
