@@ -158,7 +158,7 @@ class _Run:
         own = {**RolePromptOptions.as_options(self._settings), "backend": self._settings.backend}
         ships = part.get("texts") == "own"
         # Named, since an audit otherwise takes the masked LM of the encoder's own folder where it has one.
-        resources = {} if ships else dict(self._suite.resources)
+        resources: dict[str, Any] = {} if ships else dict(self._suite.resources)
         settings = AuditSettings(
             model=self._spec,
             texts=self._own_texts(file) if ships else None,
