@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=2000)
     given = parser.parse_args()
     result = json.loads(given.result.read_text(encoding="utf-8"))
-    seed, made_for = result["seed"], result["model"]["name"]
+    seed, made_for = result["seed"], result["model"]
     made: dict[str, list[str]] = {}
     for row in result["examples"]:
         made.setdefault(row["recipe"], []).append(row["adversarial"])
