@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -50,6 +51,30 @@ def poor_contrasts(browser: Any, marks: str) -> tuple[int, list[Any]]:
     """
     seen, poor = browser.execute_script(_CONTRAST, marks)
     return seen, poor
+
+
+def set_width(browser: Any, width: int) -> None:
+    """Set the width of the screen, in pixels."""
+    screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+
+
+def begin_page(browser: Any) -> None:
+    """Empty the logs, and have requests logged from now on."""
+    browser.get_log("performance")
+    browser.get_log("browser")
+    set_width(browser, 1280)
+    browser.execute_cdp_cmd("Network.enable", {})
+
+
+def files_asked_for(browser: Any) -> set[str]:
+    """Return the files that were opened; no network may have been asked, and nothing complained about."""
+    assert browser.get_log("browser") == [], "the console has no errors"
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    assert asked, "requests are seen at all"
+    assert [url for url in asked if not url.startswith(("file://", "data:", "blob:"))] == []
+    return {url for url in asked if url.startswith("file://")}
 
 
 def headless_chromium() -> Iterator[Any]:

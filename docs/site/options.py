@@ -36,22 +36,27 @@ def table(verb: str) -> str:
 
 
 def with_entries(page: str) -> str:
-    """Return the text of a page with the present table of the leaderboard's entries, the best quality first."""
+    """Return the text of a page with the present table of the leaderboard's entries."""
+    return _ENTRIES.sub(lambda _: entries_table(), page)
+
+
+def entries_table() -> str:
+    """Return the table of the leaderboard's entries, the best quality first."""
     from holdfast.leaderboard.entry import entries_in
     from holdfast.leaderboard.page import ranked
     from holdfast.leaderboard.suite import the_suite
 
-    titles = {name: title for name, title in the_suite().titles().items() if name not in ("int8", "binary")}
+    suite = the_suite()
+    deployed = {name for name, column in suite.columns.items() if column.group == "deployed"}
+    titles = {name: title for name, title in suite.titles().items() if name not in deployed}
     rows = [["encoder", *titles.values(), "Speed"], ["---"] * (len(titles) + 2)]
     for entry in ranked(entries_in(PAGES / "leaderboard" / "entries").values()):
-        cells = [_score(entry["scores"].get(name), whole=name in _WITH_INTERVAL) for name in titles]
+        cells = [_score(entry["scores"].get(name), whole=name in suite.overall) for name in titles]
         speed = f"{entry['cost']['speed']:.2f}" if "speed" in entry["cost"] else ""
         rows.append([f"`{entry['name']}`", *cells, speed])
-    lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    return _ENTRIES.sub(lambda _: lines, page)
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-_WITH_INTERVAL = ("quality", "robustness")
 _ENTRIES = re.compile(r"(?<=<!-- entries -->\n).*?(?=<!-- /entries -->)", re.DOTALL)
 
 

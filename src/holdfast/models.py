@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,6 +153,11 @@ def read_as(model: Any) -> dict[str, Any]:
     """
     notices, backend = getattr(model, _READ_AS, None), backend_of(model)
     return {**({"read_as": list(notices)} if notices else {}), **({"backend": backend} if backend else {})}
+
+
+def backend_in(protocol: Mapping[str, Any]) -> str:
+    """Return the name of the backend in a result's protocol, as `read_as` wrote it: torch where there is none."""
+    return str(protocol.get("backend", {"name": "torch"})["name"])
 
 
 @contextlib.contextmanager

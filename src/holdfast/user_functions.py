@@ -205,6 +205,21 @@ def _length(text: Any) -> int:
     return len(text) if isinstance(text, str) else sum(map(len, text))
 
 
+def imported(module_name: str, name: str, where: str) -> Any:
+    """Import a name from a module, which may be in the current folder; ``where`` begins the error message.
+
+    Raises:
+        UserError: there is no such module or name, or the import fails.
+    """
+    sys.path.insert(0, "")  # as in `python -m`
+    try:
+        return getattr(importlib.import_module(module_name), name)
+    except Exception as error:  # any error of the import
+        raise UserError(f"{where}: {type(error).__name__}: {first_line(error)}") from error
+    finally:
+        sys.path.remove("")
+
+
 def load_function(spec: str) -> tuple[Function, dict[str, Any]]:
     """Load the function ``call:package.module:function``; return it with the hash of its file.
 
@@ -216,13 +231,7 @@ def load_function(spec: str) -> tuple[Function, dict[str, Any]]:
     module_name, colon, name = spec.removeprefix(CALL).partition(":")
     if not colon or not module_name or not name:
         raise UserError(f"{spec!r} is not call:package.module:function")
-    sys.path.insert(0, "")  # as in `python -m`
-    try:
-        function = getattr(importlib.import_module(module_name), name)
-    except Exception as error:  # any error of the import
-        raise UserError(f"{spec}: {type(error).__name__}: {first_line(error)}") from error
-    finally:
-        sys.path.remove("")
+    function = imported(module_name, name, spec)
     if not callable(function):
         raise UserError(f"{spec} is no function")
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 from board_samples import board, entry
 
-from chromium import headless_chromium, poor_contrasts
+from chromium import begin_page, files_asked_for, headless_chromium, poor_contrasts, set_width
 from holdfast.leaderboard.board import render
 
 ENTER, TAB = "\ue007", "\ue004"
@@ -25,24 +24,14 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Render a board and open its page; in the end nothing may have been asked of any network, or complained about."""
-    browser.get_log("performance")
-    browser.get_log("browser")
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", _screen(1280))
-    browser.execute_cdp_cmd("Network.enable", {})
+    begin_page(browser)
 
     def open_page(*entries: dict[str, Any]) -> Any:
         browser.get(render(board(tmp_path, *entries)).as_uri())
         return browser
 
     yield open_page
-    assert browser.get_log("browser") == [], "the console has no errors"
-    messages = [json.loads(each["message"])["message"] for each in browser.get_log("performance")]
-    asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-    assert {url for url in asked if not url.startswith(("data:", "blob:"))} == {(tmp_path / "index.html").as_uri()}
-
-
-def _screen(width: int) -> dict[str, Any]:
-    return {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    assert files_asked_for(browser) == {(tmp_path / "index.html").as_uri()}
 
 
 def _names(page: Any) -> list[str]:
@@ -166,7 +155,7 @@ def test_contrast(opened: Callable[..., Any], theme: str) -> None:
 @pytest.mark.parametrize("width", [320, 800])
 def test_narrow_screens_scroll_downwards_only(opened: Callable[..., Any], width: int) -> None:
     page = opened(entry("a-long-name-" * 5, get="https://example.org/" + "long" * 40), entry("b"))
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", _screen(width))
+    set_width(page, width)
     page.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert page.execute_script("return document.documentElement.scrollWidth") <= width
 

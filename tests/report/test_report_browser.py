@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 from small_results import WILD, attack, evaluate, everything, example, many, wild_results, write
 
-from chromium import headless_chromium, poor_contrasts
+from chromium import begin_page, files_asked_for, headless_chromium, poor_contrasts, set_width
 from holdfast.report import write_report
 
 
@@ -22,10 +21,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Write a page and open it; in the end nothing may have been asked of any network, or complained about."""
-    browser.get_log("performance")
-    browser.get_log("browser")
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", _screen(1280))
-    browser.execute_cdp_cmd("Network.enable", {})
+    begin_page(browser)
 
     def open_page(words: list[str], **more: Any) -> Any:
         path = tmp_path / "opened.html"
@@ -34,16 +30,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
         return browser
 
     yield open_page
-    assert browser.get_log("browser") == [], "the console has no errors"
-    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-    assert asked, "requests are seen at all"
-    assert [url for url in asked if not url.startswith(("file://", "data:", "blob:"))] == []
-    assert len({url for url in asked if url.startswith("file://")}) == 1, "the page itself alone"
-
-
-def _screen(width: int) -> dict[str, Any]:
-    return {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    assert len(files_asked_for(browser)) == 1, "the page itself alone"
 
 
 def _theme(browser: Any, name: str) -> None:
@@ -160,7 +147,7 @@ def test_contrast(opened: Callable[..., Any], tmp_path: Path, theme: str) -> Non
 def test_seven_tasks_and_their_average_fit_beside_a_long_name(opened: Callable[..., Any], tmp_path: Path) -> None:
     names = ("robustembed-of-a-model-with-a-long-name", "b")
     page = opened([write(tmp_path / f"{name}.json", evaluate(f"runs/{name}", 61.25)) for name in names])
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", _screen(1200))
+    set_width(page, 1200)
     sizes = "const one = document.querySelector('#similarity .scroll'); return [one.scrollWidth, one.clientWidth]"
     needed, there = page.execute_script(sizes)
     assert needed <= there, "the average is seen without scrolling"
@@ -177,7 +164,7 @@ def test_narrow_screens_scroll_downwards_only(opened: Callable[..., Any], tmp_pa
     long = "a-model-with-a-very-long-name-" * 5
     words = [*everything(tmp_path), write(tmp_path / "long.json", attack(long, 44))]
     page = opened(words, title="Word" * 40)
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", _screen(width))
+    set_width(page, width)
     page.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert page.execute_script("return document.documentElement.scrollWidth") <= width
     letters = page.execute_script("return getComputedStyle(document.querySelector('main p')).fontSize")

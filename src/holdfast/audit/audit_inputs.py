@@ -18,7 +18,7 @@ from holdfast.evaluation.retrieval import load_retrieval
 from holdfast.evaluation.retrieval_table import version_name
 from holdfast.forms import parse_forms
 from holdfast.model_lookup import is_function, model_identity, resolve_model
-from holdfast.models import load_sentence_transformer
+from holdfast.models import backend_in, load_sentence_transformer
 from holdfast.number_ranges import check_numbers
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def matches(result: Mapping[str, Any], settings: AuditSettings) -> bool:
         result["model_sha256"] == model_identity(resolve_model(settings.model))["model_sha256"]
         and result["seed"] == settings.seed
         and protocol.get("prompt_options", {}) == settings.prompt_settings
-        and protocol.get("backend", {"name": "torch"})["name"] == str(settings.chosen_backend)
+        and backend_in(protocol) == str(settings.chosen_backend)
         and all(protocol[name] == getattr(settings, name) for name in _MATCHED)
         and protocol.get("items") == selection_of(settings).record()
         and protocol.get("misspellings") == _misspellings_record(settings)

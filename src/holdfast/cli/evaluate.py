@@ -117,7 +117,8 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
     call.lock(settings.output)
     with work_quietly(), process_group():
         with stage(call.progress, f"loading {settings.model}", announce=False):
-            encoder, identity = _encoder(settings, own)
+            folder = None if is_function(settings.model) else resolve_model(settings.model)
+            encoder, identity = _encoder(settings, folder, own)
             index = _index(settings)
             for form in forms:
                 form.require_of(encoder, settings.model)
@@ -139,7 +140,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
                     noises=noises,
                     forms=forms,
                 )
-        measured, mteb = measured_by_mteb(settings, call, encoder, identity, tasks)
+        measured, mteb = measured_by_mteb(settings, call, encoder, identity, tasks, folder=folder)
         rows += [row for each in measured for row in each.rows]
         if not rows:  # not the first of several processes
             return
@@ -193,16 +194,20 @@ def _check_function(settings: EvaluateSettings) -> None:
         raise UserError(f"{settings.model} is a function, which each process would ask: start one process")
 
 
-def _encoder(settings: EvaluateSettings, tasks: Sequence[str]) -> tuple[SentenceEncoder, dict[str, Any]]:
-    """Load the encoder, or the function in its place, for holdfast's own ``tasks``; return it and its hashes."""
+def _encoder(
+    settings: EvaluateSettings, folder: Path | None, tasks: Sequence[str]
+) -> tuple[SentenceEncoder, dict[str, Any]]:
+    """Load the encoder, or without a ``folder`` the function in its place, for holdfast's own ``tasks``.
+
+    Return it and its hashes.
+    """
     from holdfast.distributed import own_device
     from holdfast.endpoint import load_vector_function
     from holdfast.evaluation.retrieval import is_retrieval
     from holdfast.models import load_sentence_transformer
 
-    if is_function(settings.model):
+    if folder is None:
         return load_vector_function(settings)
-    folder = resolve_model(settings.model)
     encoder = load_sentence_transformer(
         settings.model,
         pooling=settings.pooling,

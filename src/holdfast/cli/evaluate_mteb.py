@@ -10,7 +10,6 @@ from holdfast.cli.verbs import Call
 from holdfast.errors import UserError, emit_notice, first_line
 from holdfast.evaluation.mteb_names import require_mteb
 from holdfast.launch import processes
-from holdfast.model_lookup import is_function, resolve_model
 from holdfast.progress import stage
 
 if TYPE_CHECKING:
@@ -43,15 +42,23 @@ def tasks_of_mteb(settings: EvaluateSettings, names: Sequence[str]) -> list[Any]
 
 
 def measured_by_mteb(
-    settings: EvaluateSettings, call: Call, encoder: SentenceEncoder, identity: Mapping[str, Any], tasks: Sequence[Any]
+    settings: EvaluateSettings,
+    call: Call,
+    encoder: SentenceEncoder,
+    identity: Mapping[str, Any],
+    tasks: Sequence[Any],
+    *,
+    folder: Path | None,
 ) -> tuple[list[Measured], dict[str, Any]]:
-    """Measure tasks of mteb; return them and the part of the protocol about mteb, which an export needs, too."""
+    """Measure tasks of mteb; return them and the part of the protocol about mteb, which an export needs, too.
+
+    ``folder`` is that of the model; None: it is a function.
+    """
     if not tasks and settings.export_mteb is None:
         return [], {}
     from holdfast.evaluation.mteb_encoder import model_meta, mteb_encoder, other_prompts
     from holdfast.evaluation.mteb_run import cache_folder, measure, mteb_protocol
 
-    folder = None if is_function(settings.model) else resolve_model(settings.model)
     meta = model_meta(
         settings.model, identity, encoder, folder=folder, pooling=settings.pooling, precision=settings.precision
     )

@@ -80,10 +80,10 @@ def export_to_mteb(result: Mapping[str, Any], folder: Path) -> Exported:
 def meta_of(result: Mapping[str, Any]) -> ModelMeta:
     """Return mteb's metadata of the model of a result."""
     protocol = result["protocol"]
-    known: dict[str, Any] = {"name": model_name(result["model"]), "revision": revision_of(result)}
-    known |= {"embed_dim": protocol.get("dimensions"), "max_tokens": protocol.get("max_seq_length")}
     own = protocol.get("mteb") or {}
-    known |= {name: own[name] for name in ("revision",) if own.get("revision")}
+    revision = own.get("revision") or revision_of(result)
+    known: dict[str, Any] = {"name": model_name(result["model"]), "revision": revision}
+    known |= {"embed_dim": protocol.get("dimensions"), "max_tokens": protocol.get("max_seq_length")}
     return plain_meta({**known, **own.get("meta", {})}, own.get("experiment") or {})
 
 

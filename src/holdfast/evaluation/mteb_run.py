@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from holdfast.errors import Notice, UserError, first_line
 from holdfast.evaluation.mteb_encoder import MtebEncoder
 from holdfast.evaluation.mteb_names import PREFIX
 from holdfast.loading import quiet
+from holdfast.result_layout import is_number
 
 BATCH_SIZE = 32
 """Texts in a batch: mteb's default, as it moves the vectors by their rounding."""
@@ -176,7 +176,7 @@ def _rows(task: Any, result: TaskResult, cached: bool, prompts: dict[str, str]) 
             subset = str(scores["hf_subset"])
             if subset not in (task.hf_subsets or [subset]) and subset != "default":
                 continue
-            numbers = {name: float(value) for name, value in scores.items() if _is_finite(value)}
+            numbers = {name: float(value) for name, value in scores.items() if is_number(value)}
             more = {
                 name: value for name, value in scores.items() if isinstance(value, (list, dict)) and name != _LANGUAGES
             }
@@ -205,10 +205,6 @@ def _rows(task: Any, result: TaskResult, cached: bool, prompts: dict[str, str]) 
 
 
 _LANGUAGES = "languages"
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _count(task: Any, split: str, subset: str) -> int:

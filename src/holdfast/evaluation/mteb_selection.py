@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from holdfast.errors import UserError, did_you_mean, first_line
 from holdfast.evaluation.mteb_names import PREFIX, refuse_without_text, require_mteb, short_name
+from holdfast.user_functions import imported
 
 Task = Any
 """An instance of ``mteb.AbsTask``."""
@@ -77,13 +76,7 @@ def _of_class(name: str) -> Task:
 
     where, _, path = name.partition("=")
     module_name, _, class_name = where.partition(":")
-    sys.path.insert(0, "")  # as in `python -m`: the module may be in the current folder
-    try:
-        made = getattr(importlib.import_module(module_name), class_name)
-    except Exception as error:  # any error of the import
-        raise UserError(f"{PREFIX}{name}: {type(error).__name__}: {first_line(error)}") from error
-    finally:
-        sys.path.remove("")
+    made = imported(module_name, class_name, f"{PREFIX}{name}")
     if not (isinstance(made, type) and issubclass(made, mteb.AbsTask)):
         raise UserError(f"{PREFIX}{name}: {class_name} is no task class of mteb (a subclass of mteb.AbsTask)")
     try:

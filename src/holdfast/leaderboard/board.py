@@ -14,19 +14,19 @@ from holdfast.leaderboard.entry import (
     NAME,
     SCHEMA,
     entries_in,
-    entry_named,
     mistakes_of_entry,
     published_folder,
+    read_entry,
     write_entry,
 )
-from holdfast.leaderboard.entry_encoders import FOLDER, PACKAGE
+from holdfast.leaderboard.entry_encoders import FOLDER, PACKAGE, entries_folder
 from holdfast.leaderboard.leaderboard_settings import BM25, LeaderboardAddSettings
 from holdfast.leaderboard.page import render_board
-from holdfast.leaderboard.result_checks import PartResult, is_search, mistakes, read_parts
+from holdfast.leaderboard.result_checks import PartResult, mistakes, read_parts
 from holdfast.leaderboard.suite import Suite, the_suite
 from holdfast.model_lookup import BUNDLED, is_function
 
-ENTRIES, PAGE = "entries", "index.html"
+PAGE = "index.html"
 
 
 class Refused(UserError):
@@ -51,7 +51,7 @@ def add(settings: LeaderboardAddSettings, suite: Suite | None = None) -> tuple[d
     """
     suite = suite or the_suite()
     parts = read_parts(settings.results, suite)
-    folder = settings.board / ENTRIES
+    folder = entries_folder(settings.board)
     source = published_folder() if not folder.is_dir() else folder
     there = entries_in(source, suite)
     lines = [*_mistakes_of_settings(settings, there), *mistakes(parts, suite)]
@@ -62,8 +62,7 @@ def add(settings: LeaderboardAddSettings, suite: Suite | None = None) -> tuple[d
         raise Refused(lines)
     for each in there.values() if source != folder else ():
         write_entry(folder, each)
-    write_entry(folder, entry)
-    return entry_named(settings.name, folder), render(settings.board, suite)
+    return read_entry(write_entry(folder, entry)), render(settings.board, suite)
 
 
 def render(board: Path, suite: Suite | None = None) -> Path:
@@ -73,9 +72,9 @@ def render(board: Path, suite: Suite | None = None) -> Path:
         UserError: there is no such board, an entry is damaged or of another suite.
     """
     suite = suite or the_suite()
-    folder = board / ENTRIES
+    folder = entries_folder(board)
     if not folder.is_dir():
-        raise UserError(f"{board} is no board: it has no folder {ENTRIES}")
+        raise UserError(f"{board} is no board: it has no folder {folder.name}")
     page = board / PAGE
     write_text(page, render_board(list(entries_in(folder, suite).values()), suite))
     return page
@@ -94,7 +93,7 @@ def make_entry(settings: LeaderboardAddSettings, parts: Sequence[PartResult], su
         "name": settings.name,
         "created": max(str(part.result["created"]) for part in parts)[:10],
         "encoder": {
-            "kind": "search" if is_search(parts) else cost["kind"] if cost else _kind_of(source),
+            "kind": cost["kind"] if cost else "search",  # the only kind whose cost is not measured
             "source": source,
             "backend": parts[0].backend,
             "pooling": first["protocol"].get("pooling"),
@@ -126,10 +125,6 @@ def _source_of(model: str) -> str:
     is_hub = model.count("/") == 1 and not model.startswith((".", "/", "~")) and not Path(model).exists()
     named = model in (*BUNDLED, BM25) or is_function(model) or model.startswith("pypi:")
     return model if named or is_hub else FOLDER
-
-
-def _kind_of(source: str) -> str:
-    return "function" if is_function(source) else "transformer"
 
 
 def _advice(source: str) -> str:

@@ -94,10 +94,11 @@ def scores_of(suite: Suite, parts: Mapping[str, Sequence[Row]]) -> dict[str, Sco
 
 def own_scores(suite: Suite, rows: Sequence[Row]) -> dict[str, dict[str, float]]:
     """Return the scores of the part ``own``: of each item its main metric in points, and the number of its texts."""
+    items = item_names(suite, "own")
     return {
         name: {"value": 100.0 * row["metrics"][row["headline"]], "n": float(row["n"])}
         for name, row in named_rows(rows).items()
-        if row["headline"] is not None and name in item_names(suite, "own")
+        if row["headline"] is not None and name in items
     }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError, did_you_mean
-from holdfast.files import write_text
+from holdfast.files import write_json
 from holdfast.leaderboard.suite import Suite
 from holdfast.result_layout import is_number
 from holdfast.results import HASH, content_sha256
@@ -118,5 +118,5 @@ def write_entry(folder: Path, entry: Mapping[str, Any]) -> Path:
     path = folder / f"{entry['name']}.json"
     content = {key: value for key, value in entry.items() if key != HASH}
     whole = {**content, HASH: content_sha256(json.loads(json.dumps(content)))}
-    write_text(path, json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    write_json(path, whole)
     return path

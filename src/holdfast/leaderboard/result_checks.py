@@ -12,11 +12,9 @@ from holdfast.evaluation.evaluation_run import task_names
 from holdfast.files import expanded
 from holdfast.leaderboard.column_scores import item_names, named_rows
 from holdfast.leaderboard.suite import Suite
-from holdfast.leaderboard.suite_run import MARK
+from holdfast.leaderboard.suite_run import MARK, parts_of_search
+from holdfast.models import backend_in
 from holdfast.results import HASH, State, content_sha256, read_with_state
-
-_OF_SEARCH = ("retrieval",)
-"""The parts of a search by words; an encoder has all."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class PartResult:
     @property
     def backend(self) -> str:
         """The name of the backend that ran the model."""
-        return str(self.result["protocol"].get("backend", {"name": "torch"})["name"])
+        return backend_in(self.result["protocol"])
 
 
 def read_parts(paths: Sequence[str], suite: Suite) -> list[PartResult]:
@@ -100,7 +98,7 @@ def _of_file(part: PartResult, suite: Suite) -> Iterator[str]:
 def _of_all(parts: Sequence[PartResult], suite: Suite, *, complete: bool) -> Iterator[str]:
     """Yield what is wrong between the parts: missing ones, if all are known, repeated ones, and different models."""
     names = [part.part for part in parts]
-    needed = _OF_SEARCH if is_search(parts) else tuple(suite.parts)
+    needed = parts_of_search(suite) if is_search(parts) else list(suite.parts)
     for name in suite.parts:
         if names.count(name) > 1:
             yield f"the part {name} is given {names.count(name)} times"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 import yaml
+
+from holdfast.results import content_sha256
 
 QUALITY, ROBUSTNESS = "quality", "robustness"
 """The overall columns."""
@@ -74,7 +74,6 @@ class Suite:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Suite:
         """Create a suite from the values of its file."""
-        whole = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return cls(
             version=values["version"],
             seed=values["seed"],
@@ -83,7 +82,7 @@ class Suite:
             overall=values["overall"],
             resources=values["resources"],
             data=values["data"],
-            sha256=hashlib.sha256(whole.encode()).hexdigest(),
+            sha256=content_sha256(values),
         )
 
     def protocol(self, part: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from holdfast.leaderboard.entry_encoders import named_encoder
 from holdfast.leaderboard.leaderboard_settings import BM25, LeaderboardRunSettings
 from holdfast.leaderboard.suite import Suite, own_texts, the_suite
 from holdfast.model_lookup import is_function, model_identity, resolve_model
-from holdfast.models import load_sentence_transformer, read_as
+from holdfast.models import backend_in, load_sentence_transformer, read_as
 from holdfast.progress import stage
 from holdfast.results import new_result, read_with_state, write_result
 from holdfast.text_prompts import RolePromptOptions, prompt_protocol
@@ -74,15 +74,18 @@ def parts_of(settings: LeaderboardRunSettings, suite: Suite) -> list[str]:
     Raises:
         UserError: there is no such part, or the search by words is to be measured on vectors.
     """
-    possible = list(suite.parts)
-    if settings.model == BM25:
-        possible = [name for name, part in suite.parts.items() if is_retrieval(part.get("tasks", ""))]
+    possible = parts_of_search(suite) if settings.model == BM25 else list(suite.parts)
     if settings.parts is None:
         return possible
     chosen = {one_of("--parts", name.strip(), possible) for name in settings.parts.split(",") if name.strip()}
     if not chosen:
         raise UserError(f"--parts names no part: {', '.join(possible)}")
     return [name for name in possible if name in chosen]
+
+
+def parts_of_search(suite: Suite) -> list[str]:
+    """Return the names of the parts that a search by words takes part in; an encoder has all."""
+    return [name for name, part in suite.parts.items() if is_retrieval(part.get("tasks", ""))]
 
 
 def _named(settings: LeaderboardRunSettings) -> LeaderboardRunSettings:
@@ -130,7 +133,7 @@ class _Run:
             return False
         result, state = read_with_state(file)
         wanted = self._suite.protocol(part), self._identity["model_sha256"], str(self._settings.chosen_backend)
-        backend = result["protocol"].get("backend", {"name": "torch"})["name"]
+        backend = backend_in(result["protocol"])
         if state != "as written" or (result.get(MARK), result["model_sha256"], backend) != wanted:
             raise UserError(f"{file} is of another model, backend or suite, or was changed: name another --output")
         return True
@@ -175,9 +178,8 @@ class _Run:
             **own,
             **resources,
         )
-        result = audit(
-            settings, resume=True, console=console, command=self._command
-        )  # of a stopped run, if there is one
+        # `resume`: of a stopped run, if there is one.
+        result = audit(settings, resume=True, console=console, command=self._command)
         assert settings.output is not None
         settings.output.unlink()
         return result
