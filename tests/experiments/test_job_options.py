@@ -66,6 +66,7 @@ def test_times(text: str, minutes: int) -> None:
         ("cpus=²", "from 1 to 1024"),
         ("mem=lots", "takes a memory such as 16GB"),
         ("gpu-memory=0", "takes a memory such as 16GB"),
+        ("gpu-memory=0.024TB", "takes a memory such as 16GB"),  # which the measurement cannot read
         ("comment=a\n#SBATCH --uid=0", "not printable"),
     ],
 )

@@ -161,7 +161,7 @@ def with_refresh(cluster: Cluster, before: Callable[[Any], None], run: Callable[
     real, done = job_engines.Slurm.refresh, []
 
     def refresh(self: Any, jobs: Any) -> None:
-        if jobs and not done and all(tries_of(cluster.store, c) for c in waiting_cells(cluster)):
+        if jobs and not done and tries_of(cluster.store, cell("encoder", "wait")):
             done.append(True)
             before(jobs)
         real(self, jobs)
@@ -169,10 +169,6 @@ def with_refresh(cluster: Cluster, before: Callable[[Any], None], run: Callable[
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(job_engines.Slurm, "refresh", refresh)
         return run()
-
-
-def waiting_cells(cluster: Cluster) -> list[Cell]:
-    return [cell("encoder", "wait")]
 
 
 def test_without_accounting_the_queue_tells_which_jobs_have_gone(cluster: Cluster) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import EndsRun
-from holdfast.experiments.cell_job import BEGAN, ENDS_RUN, IN_USE, MADE, CellJob
+from holdfast.experiments.cell_job import BEGAN, ENDS_RUN, IN_USE, MADE, NOT_MADE, CellJob
 from holdfast.experiments.cell_planning import Setting
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.durations import time_left
@@ -19,7 +19,7 @@ from holdfast.experiments.job_options import LOCAL, SLURM, JobOptions, job_optio
 from holdfast.experiments.parallel import WAIT, devices_here, ready
 from holdfast.experiments.reproduce_settings import LEAVE, ReproduceSettings
 from holdfast.files import read_object, write_json
-from holdfast.progress import Stage, stage
+from holdfast.progress import stage
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,19 +33,16 @@ _IN_USE = 60.0
 """Seconds after which a cell that another run was making is submitted."""
 _VISIBLE = 30.0
 """Seconds after which a file that a job has written must be seen here: network disks remember what was not there."""
-_NOT_AGAIN = ("CANCELLED", "OUT_OF_MEMORY")
-"""States of Slurm after which a job is not submitted again."""
 _LOST = ("NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "TIMEOUT", "UNKNOWN")
 """States in which a job that has not begun with its cell is submitted again; otherwise it could not start."""
 
 
 @dataclass
 class _Running:
-    """A job of a cell, and how often the cell's jobs have died before."""
+    """A job of a cell."""
 
     cell: Cell
     job: Any
-    died: int = 0
 
 
 def engine_of(settings: ReproduceSettings, cells: int) -> Engine:
@@ -117,7 +114,7 @@ class _Jobs:
                     self._submit(failed)
                     making.update(len(todo) - len(self._waiting) - len(self._running), note=self._note())
                     if self._running or self._waiting:
-                        self._watch(failed, making)
+                        self._watch(failed)
         except BaseException as error:
             self._stop(error)
             raise
@@ -135,7 +132,8 @@ class _Jobs:
             job = self._engine.known(number)
             if job is not None:
                 self._waiting.remove(cell)
-                self._running.append(_Running(cell, job, died))
+                self._died[cell.key] = died
+                self._running.append(_Running(cell, job))
                 self._print(f"{cell.kind}: {cell.label}: job {number} goes on")
 
     def _submit(self, failed: dict[str, str]) -> None:
@@ -152,9 +150,8 @@ class _Jobs:
             work = [self._work(cell, options) for cell in cells]
             for cell, job in zip(cells, self._engine.submit(work, options, f"holdfast-{kind}"), strict=True):
                 self._waiting.remove(cell)
-                died = self._died.get(cell.key, 0)
-                self._running.append(_Running(cell, job, died))
-                write_json(self._record(cell), {"cell": cell.key, "job": job.job_id, "died": died})
+                self._running.append(_Running(cell, job))
+                write_json(self._record(cell), {"cell": cell.key, "job": job.job_id, "died": self._died_of(cell)})
                 self._print(f"{cell.kind}: {cell.label}: job {job.job_id}")
 
     def _due(self, failed: dict[str, str]) -> list[Cell]:
@@ -178,29 +175,27 @@ class _Jobs:
             threads = max(1, torch.get_num_threads() // self._engine.most)
         return CellJob(cell, store, self._setting, self._command, self._engine.most if local else 1, threads)
 
+    def _died_of(self, cell: Cell) -> int:
+        """Return how often jobs of the cell have died."""
+        return self._died.get(cell.key, 0)
+
     def _record(self, cell: Cell) -> Path:
         return self._engine.folder / f"{self._store.place(cell).name}.json"
 
     # --- watching --------------------------------------------------------------------------------------------------
 
-    def _watch(self, failed: dict[str, str], making: Stage) -> None:
-        """Wait until a job has ended, or a cell can be submitted later, and record the outcomes."""
-        while True:
-            now = time.monotonic()
-            if now - self._asked >= _STATES:
-                self._engine.refresh([each.job for each in self._running])
-                self._asked = now
-            ended = [each for each in self._running if self._engine.ended(each.job)]
-            for each in ended:
-                self._running.remove(each)
-                self._end(each, failed)
-            postponed = [self._not_before.get(cell.key, 0.0) for cell in self._waiting]
-            if ended or any(0.0 < due <= now for due in postponed) or not self._running:
-                if not ended and not self._running:
-                    time.sleep(WAIT)
-                return
+    def _watch(self, failed: dict[str, str]) -> None:
+        """Record the outcomes of the jobs that have ended; if none has, wait a little."""
+        now = time.monotonic()
+        if now - self._asked >= _STATES:
+            self._engine.refresh([each.job for each in self._running])
+            self._asked = now
+        ended = [each for each in self._running if self._engine.ended(each.job)]
+        for each in ended:
+            self._running.remove(each)
+            self._end(each, failed)
+        if not ended:
             time.sleep(WAIT)
-            making.update(making.done, note=self._note())
 
     def _end(self, each: _Running, failed: dict[str, str]) -> None:
         """Record what became of a job that has ended."""
@@ -211,11 +206,9 @@ class _Jobs:
             self._waiting.append(cell)
             self._print(f"left for later: {reason}")
         elif outcome == _AGAIN:
-            self._died[cell.key] = each.died + 1
+            died = self._died[cell.key] = self._died_of(cell) + 1
             self._waiting.insert(0, cell)
-            self._print(
-                f"{reason}: submitted again, {each.died + 1} of {self._settings.retries} ({cell.kind}: {cell.label})"
-            )
+            self._print(f"{reason}: submitted again, {died} of {self._settings.retries} ({cell.kind}: {cell.label})")
         else:
             self._record(cell).unlink(missing_ok=True)
             if outcome == ENDS_RUN:
@@ -237,18 +230,22 @@ class _Jobs:
                 if "timed-out too many times" in message:
                     more = f"--slurm {each.cell.kind}.time=… gives more"
                     message = f"its time ended {self._settings.retries + 1} times; {more}"
-                return _NOT_MADE, f"job {job.job_id} failed: {message}; {where}"
+                return NOT_MADE, f"job {job.job_id} failed: {message}; {where}"
             outcome, reason = job.result()
             if outcome == MADE and not _appears(lambda: self._store.finished(each.cell)):
-                return _NOT_MADE, f"job {job.job_id} made it, but {self._store.place(each.cell)} is not seen here"
+                return NOT_MADE, f"job {job.job_id} made it, but {self._store.place(each.cell)} is not seen here"
             return str(outcome), str(reason)
         state = self._engine.state(job)
         died = f"job {job.job_id} ended without a result (state {state}): {_last_line(job.stderr() or '')}; {where}"
         if state.startswith("OUT_OF_ME"):
-            return _NOT_MADE, f"{died}; --slurm {each.cell.kind}.mem=… gives it more memory"
+            return NOT_MADE, f"{died}; --slurm {each.cell.kind}.mem=… gives it more memory"
         began = job.paths.stdout.exists() and BEGAN in job.paths.stdout.read_text(errors="replace")
-        if state.startswith(_NOT_AGAIN) or each.died >= self._settings.retries or not (began or state in _LOST):
-            return _NOT_MADE, died
+        if (
+            state.startswith("CANCELLED")
+            or self._died_of(each.cell) >= self._settings.retries
+            or not (began or state in _LOST)
+        ):
+            return NOT_MADE, died
         return _AGAIN, died
 
     # --- the end of a call that was stopped --------------------------------------------------------------------------
@@ -273,7 +270,7 @@ class _Jobs:
         self._console.print(line, markup=False, highlight=False)
 
 
-_AGAIN, _NOT_MADE = "again", "not made"
+_AGAIN = "again"
 
 
 def _appears(there: Callable[[], bool]) -> bool:

@@ -32,19 +32,17 @@ def with_measured_memory(
     too_large: dict[str, str] = {}
     wanted = options["encoder"]
     steps: dict[str, float] = {}
-    if wanted.measured or wanted.gpu_memory is not None:
+    limit = wanted.gpu_memory if wanted.gpu_count else None
+    if limit is not None or (wanted.measured and not wanted.gpu_count):
         trainings = [cell for cell in cells if cell.kind == "encoder"]
-        memory = wanted.gpu_memory if wanted.gpu_memory is not None and wanted.gpu_count else _ANY_GPU
-        for alike, found in measured_steps(trainings, setting, memory, console):
-            for cell in alike:
-                steps[cell.key] = found.gigabytes or 0.0
-                if found.gigabytes is not None and not found.fits:
-                    advice = f"encoder.mini_batch_size={found.fitting} does" if found.fitting else "not even a row does"
-                    too_large[cell.key] = (
-                        f"a step takes {found.gigabytes:,.1f} GB, which does not fit in {memory}: --set {advice}"
-                        if found.fitting
-                        else f"a step takes {found.gigabytes:,.1f} GB, which does not fit in {memory}; {advice}"
-                    )
+        for alike, found in measured_steps(trainings, setting, limit or _ANY_GPU, console):
+            steps |= {cell.key: found.gigabytes or 0.0 for cell in alike}
+            if found.gigabytes is not None and not found.fits:
+                advice = "; not even a row does"
+                if found.fitting:
+                    advice = f": --set encoder.mini_batch_size={found.fitting} does"
+                reason = f"a step takes {found.gigabytes:,.1f} GB, which does not fit in {limit or _ANY_GPU}{advice}"
+                too_large |= {cell.key: reason for cell in alike}
     for cell in cells:
         own = by_cell[cell.key]
         if own.measured:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.experiments.cells import REVISIONS
 from holdfast.experiments.reproduce_settings import CANCEL, LEAVE, ReproduceSettings
+from holdfast.training.training_plan import memory_of
 
 SLURM, LOCAL = "slurm", "local"
 EXECUTORS = (SLURM, LOCAL)
@@ -190,7 +191,10 @@ def _with(options: JobOptions, where: str, name: str, value: str) -> JobOptions:
         measured = value == AUTO
         return replace(options, measured=measured, megabytes=None if measured else _megabytes(where, value))
     if name == "gpu-memory":
-        _megabytes(where, value)
+        try:
+            memory_of(value)
+        except UserError as error:
+            raise UserError(f"{where} takes a memory such as 16GB, not {value!r}") from error
         return replace(options, gpu_memory=value)
     if name == "setup":
         return replace(options, setup=value)

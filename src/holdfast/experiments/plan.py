@@ -93,11 +93,11 @@ def plan(tables: Sequence[ReproduceSettings], *, console: Console | None = None)
     for (kind, sort), members in sorts.items():
         left = [cell for cell in members if cell.key in to_make]
         planned.append(Planned(kind, sort, len(members), len(members) - len(left), durations.of(left)))
-    trainings = [cell for cell in cells if cell.kind == "encoder" and cell.key in to_make]
+    to_do = [cell for cell in cells if cell.key in to_make]
+    trainings = [cell for cell in to_do if cell.kind == "encoder"]
     measured = memory_of_trainings(trainings, prepared[0].setting, memory, console) if memory is not None else []
-    left = [cell for cell in cells if cell.key in to_make]
     settings, setting = tables[0], prepared[0].setting
-    jobs = planned_jobs(left, settings, setting, durations, console) if settings.executor is not None else []
+    jobs = planned_jobs(to_do, settings, setting, durations, console) if settings.executor is not None else []
     return Plan(planned, prepared, refusal(prepared), measured, jobs)
 
 
