@@ -111,6 +111,21 @@ def test_a_journal_of_another_run_is_refused(
     assert "with another goal and seed" in mistake(capsys, [*POISON, "--output", "r.json", "--resume", "--seed", "4"])
 
 
+def test_a_journal_that_lost_its_first_line_gets_it_again(
+    there: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as stopped:
+        stopped.setattr(poison_run, "_made", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert main([*POISON, "--output", "r.json"]) != 0
+        journal = there / ".r.json.journal-000"
+        whole = journal.read_bytes()
+        journal.write_bytes(whole[:20])
+        assert main([*POISON, "--output", "r.json", "--resume"]) != 0
+        assert journal.read_bytes() == whole
+        capsys.readouterr()
+    assert "with another goal and seed" in mistake(capsys, [*POISON, "--output", "r.json", "--resume", "--seed", "4"])
+
+
 def test_held_out_queries_are_not_read_before_all_passages_are_made(
     there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +198,11 @@ def test_the_estimate_makes_nothing(there: Path, capsys: pytest.CaptureFixture[s
 )
 def test_mistakes_are_one_line(there: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
     assert message in mistake(capsys, ["attack", "encoder", "--goal", "poison", "--masked-lm", "lm", *words])
+
+
+def test_an_output_that_is_a_folder_is_refused_at_once(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (there / "made").mkdir()
+    assert "made is a folder; --output takes a file" in mistake(capsys, [*POISON, "--output", "made"])
 
 
 def test_queries_are_for_this_goal(there: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,7 +58,7 @@ class TestCosines:
     def test_a_remembered_vector_does_not_keep_its_batch(self) -> None:
         found = SentenceSimilarity(Encoder(), source="")
         found.cosines([("east", "north")])
-        assert all(vector.base is None for vector in found._vectors.values())
+        assert all(vector.base is None for vector in found._units._known.values())
 
 
 def test_a_real_encoder(make_encoder_model: Callable[..., Any], tmp_path: Path, sentences: list[str]) -> None:

@@ -15,7 +15,8 @@ from holdfast.adversary.masked_lm import MaskedLM
 from holdfast.attacks import LIGHT, BERTAttack, DriftTarget, Example, Resources
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt
-from holdfast.attacks.shared_vectors import SharedVectors, share_vectors
+from holdfast.attacks.shared_vectors import share_vectors
+from holdfast.attacks.vector_memo import VectorMemo
 from holdfast.model_lookup import model_identity
 from holdfast.models import load_sentence_transformer
 
@@ -59,7 +60,7 @@ def test_each_text_is_encoded_once_for_both_uses_with_the_same_result(
     target, resources, computed = prepared(folder, folder, small_lm)
     assert share_vectors(target, resources, sha256)
 
-    assert isinstance(resources.similarity.encode, SharedVectors)
+    assert isinstance(resources.similarity.encode, VectorMemo)
     assert attack(target, resources, example) == alone
     assert set(computed.values()) == {1}
     assert sum(computed.values()) >= without - 2  # the original, which was encoded twice for its own attack
@@ -84,7 +85,7 @@ def test_vectors_are_remembered_and_copies() -> None:
         asked.append(list(texts))
         return np.array([[float(len(text))] for text in texts], dtype=np.float32)
 
-    shared = SharedVectors(encode)
+    shared = VectorMemo(encode, 8)
     assert shared(["a", "bb"]).tolist() == [[1.0], [2.0]]
     assert shared(["ccc", "a"]).tolist() == [[3.0], [1.0]]
     assert asked == [["a", "bb"], ["ccc"]]

@@ -358,6 +358,16 @@ def test_a_training_without_an_attack_has_no_synonyms(setting: Setting) -> None:
         assert "word_vectors" not in cell.inputs["encoder"].where
 
 
+def test_an_ensemble_can_be_an_attack_of_a_table(setting: Setting) -> None:
+    def cell(**changes: Any) -> Cell:
+        return Planner(setting).plan(with_("attack", recipe="auto", **changes), 1)
+
+    assert cell().settings["constants"]["max_share"] == 0.2
+    part = cell(constants={"pwws.same_tag": True})
+    assert part.settings["constants"]["pwws.same_tag"] is True
+    assert len({cell().key, part.key, cell(constants={"max_share": 0.4}).key}) == 3
+
+
 def test_an_evaluation_is_of_the_encoder_alone(setting: Setting, data: Path) -> None:
     says = {"encoder": SAYS["encoder"], "evaluation": {"tasks": "sst2,stsb"}}
     cells = list(Planner(setting).plan(says, 1).needed())

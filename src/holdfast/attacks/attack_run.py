@@ -69,11 +69,13 @@ def attack(
     Raises:
         UserError: invalid settings, a missing resource, or a journal of another run.
     """
+    check_numbers(settings)
+    if settings.output is not None and settings.output.is_dir():
+        raise UserError(f"{settings.output} is a folder; --output takes a file")
     if settings.goal == "poison":
         from holdfast.attacks.poisoning.poison_run import poison
 
         return poison(settings, resume=resume, console=console, command=command)
-    check_numbers(settings)
     recipes = make_recipes(settings.recipes, settings.constants)
     _check_output(settings)
     _check_forms(settings, recipes)
@@ -98,11 +100,9 @@ def attack(
     with stage(console, "measuring the adversarial texts", announce=False):
         result = _result(run, attempts, protocol, command)
     result |= truncated
-    result["timing"] = _timing(journal.seconds() if journal is not None else seconds, attempts)
+    result["timing"] = timing(journal.seconds() if journal is not None else seconds, attempts)
     if output is not None:
-        rows = (json.dumps(row, ensure_ascii=False) + "\n" for row in result["examples"])
-        write_text(examples_path(output), "".join(rows))
-        write_result(output, result)
+        write_attack(output, result)
     if journal is not None:
         journal.remove()
     return result
@@ -212,10 +212,15 @@ def examples_path(output: Path) -> Path:
     return output.with_suffix(".examples.jsonl")
 
 
+def write_attack(output: Path, result: dict[str, Any]) -> None:
+    """Write a result, and beside it its examples, one JSON object per line."""
+    rows = (json.dumps(row, ensure_ascii=False) + "\n" for row in result["examples"])
+    write_text(examples_path(output), "".join(rows))
+    write_result(output, result)
+
+
 def _check_output(settings: AttackSettings) -> None:
     output = settings.output
-    if output is not None and output.is_dir():
-        raise UserError(f"{output} is a folder; --output takes a file")
     if settings.processes > 1 and "WORLD_SIZE" in os.environ and launch.processes() != settings.processes:
         raise UserError("the launcher sets the number of processes: leave out --processes")
     if output is None and (settings.processes > 1 or _place(settings)[1] > 1):
@@ -281,7 +286,7 @@ def _attack_share(
     return fresh, spent
 
 
-def _timing(seconds: Mapping[str, float], attempts: Mapping[Key, Attempt]) -> dict[str, Any]:
+def timing(seconds: Mapping[str, float], attempts: Mapping[Key, Any]) -> dict[str, Any]:
     """Return the duration in seconds, in total and per recipe, summed over interrupted and resumed runs."""
     counts = Counter(recipe for recipe, _ in attempts)
     each = {name: {"seconds": spent, "seconds_per_example": spent / counts[name]} for name, spent in seconds.items()}

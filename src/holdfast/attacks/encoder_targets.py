@@ -33,6 +33,26 @@ NOISE = 2e-5
 Unit = npt.NDArray[np.float64]
 
 
+def finite_vectors(
+    model: SentenceEncoder,
+    texts: Sequence[str],
+    *,
+    source: str,
+    role: Role | None,
+    precision: ResolvedPrecision = "fp32",
+    progress: Progress | None = None,
+) -> Vectors:
+    """Encode n texts; return their vectors, (n, d). ``source`` names the model in messages.
+
+    Raises:
+        UserError: a vector is not finite.
+    """
+    vectors = encode_sentences(model, texts, role=role, precision=precision, progress=progress)
+    if not np.isfinite(vectors).all():
+        raise UserError(f"{source} gives vectors that are not finite: its weights are damaged or it overflows")
+    return vectors
+
+
 def characters_read(model: SentenceEncoder, text: str, role: Role | None = None) -> int:
     """Return the number of characters of a text that an encoder reads; the prompt before it takes its share.
 
@@ -119,10 +139,7 @@ class EncoderTarget(Target):
         model = self.model
         if precision == "bf16" and self.search_model is not None:
             model, precision = self.search_model, "fp32"
-        vectors = encode_sentences(model, texts, role=role, precision=precision, progress=progress)
-        if not np.isfinite(vectors).all():
-            raise UserError(f"{self.source} gives vectors that are not finite: its weights are damaged or it overflows")
-        return vectors
+        return finite_vectors(model, texts, source=self.source, role=role, precision=precision, progress=progress)
 
     @abc.abstractmethod
     def verdict(self, example: Example, output: Output) -> Verdict:

@@ -42,7 +42,7 @@ class Journal:
         self._output, self._rank, self._world = output, rank, world
         self._settings: dict[str, Any] = json.loads(json.dumps(settings))  # in the form that they have after reading
         self._run = digest_of(self._settings)
-        self._path = _path(output, rank)
+        self._path = journal_path(output, rank)
         self.spent: dict[str, float] = {}
 
     def open(self, *, resume: bool, notify: Callable[[str], None] | None = None) -> dict[Key, Attempt]:
@@ -56,7 +56,7 @@ class Journal:
             UserError: a journal exists and ``resume`` is false, or its settings differ.
         """
         # The other processes of this run may already have created their journals.
-        current = {_path(self._output, rank) for rank in range(self._world) if rank != self._rank}
+        current = {journal_path(self._output, rank) for rank in range(self._world) if rank != self._rank}
         existing = [path for path in journals(self._output) if path not in current]
         if existing and not resume:
             raise UserError(
@@ -86,7 +86,7 @@ class Journal:
         The end line may be from the previous run, in a journal that was damaged since. So all examples of the share
         must be present, too.
         """
-        path = _path(self._output, rank)
+        path = journal_path(self._output, rank)
         last = lines_of(path)[-1:] if path.exists() else []
         ended = any((row_of(line, self._run) or {}) == {"done": rank, "of": self._world} for line in last)
         return ended and self.all().keys() >= set(share)
@@ -128,7 +128,8 @@ def journals(output: Path) -> Iterator[Path]:
     yield from sorted(output.parent.glob(f".{glob.escape(output.name)}.journal-*"))
 
 
-def _path(output: Path, rank: int) -> Path:
+def journal_path(output: Path, rank: int) -> Path:
+    """Return the path of the journal of a process."""
     return output.parent / f".{output.name}.journal-{rank:03d}"
 
 

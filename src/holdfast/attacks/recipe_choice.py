@@ -130,10 +130,7 @@ def _make(recipe: type[Any], constants: Mapping[str, Any]) -> Any:
 
 def recipe_record(recipe: Recipe) -> dict[str, Any]:
     """Return the record of a recipe for the result; that of a user-defined one holds the hash of its file."""
-    record: dict[str, Any] = {
-        "constants": recipe.constants(),
-        "changed_from_published": recipe.changed_constants(),
-    }
+    record = recipe.record()
     if isinstance(recipe, Auto):
         record["parts"] = {part.NAME: recipe_record(part) for part in recipe.recipes()}
         record["left_out"] = dict(recipe.left_out)

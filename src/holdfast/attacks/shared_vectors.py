@@ -2,48 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-
-import numpy as np
-import numpy.typing as npt
-
 from holdfast.attacks.encoder_targets import EncoderTarget
 from holdfast.attacks.resources import Resources
 from holdfast.attacks.targets import Target
 from holdfast.attacks.text_similarity import encoder_identity, split_spec
+from holdfast.attacks.vector_memo import VectorMemo
 from holdfast.models import backend_of
 from holdfast.text_prompts import prompt_of
 from holdfast.user_functions import VectorFunction
 
 _MEMO = 1 << 14  # vectors: 24 MiB of 384 numbers each
-
-
-class SharedVectors:
-    """A function from texts to vectors that remembers the last ones.
-
-    Args:
-        encode: function from n texts to n vectors, (n, d) fp32.
-    """
-
-    def __init__(self, encode: Callable[[Sequence[str]], npt.NDArray[np.float32]]) -> None:
-        self._encode = encode
-        self._known: OrderedDict[str, npt.NDArray[np.float32]] = OrderedDict()
-
-    def __call__(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Return the vectors of n texts, (n, d); those that are known are not computed."""
-        if not texts:
-            return self._encode(texts)
-        found = {text: self._known[text] for text in texts if text in self._known}
-        new = [text for text in dict.fromkeys(texts) if text not in found]
-        if new:
-            found |= {text: vector.copy() for text, vector in zip(new, self._encode(new), strict=True)}
-        for text, vector in found.items():
-            self._known[text] = vector
-            self._known.move_to_end(text)
-        while len(self._known) > _MEMO:
-            self._known.popitem(last=False)
-        return np.stack([found[text] for text in texts])
 
 
 def share_vectors(target: Target, resources: Resources, model_sha256: str) -> bool:
@@ -59,6 +27,6 @@ def share_vectors(target: Target, resources: Resources, model_sha256: str) -> bo
         return False
     if encoder_identity(split_spec(resources.names.similarity)[0]) != model_sha256:
         return False
-    shared = SharedVectors(lambda texts: target.encoded(texts, None))
+    shared = VectorMemo(lambda texts: target.encoded(texts, None), _MEMO)
     target.shared = resources.similarity.encode = shared
     return True

@@ -12,7 +12,6 @@ import importlib.util
 import json
 import math
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.attacks.vector_memo import VectorMemo
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
 from holdfast.files import expanded
@@ -54,7 +54,8 @@ class SentenceSimilarity:
     def __init__(self, encode: Encode, *, source: str, thresholds: Thresholds = None) -> None:
         self.source = source
         self.encode, self._thresholds = encode, thresholds
-        self._vectors: OrderedDict[str, npt.NDArray[np.float32]] = OrderedDict()
+        # Remembered, as the original occurs with every candidate.
+        self._units = VectorMemo(self._encoded_units, _MEMO)
 
     @classmethod
     def read(cls, spec: str, *, device: str | None = None) -> SentenceSimilarity:
@@ -86,7 +87,8 @@ class SentenceSimilarity:
         """Return the cosine of each pair, rounded to five decimals: differences due to batching are smaller."""
         if not pairs:
             return []
-        vectors = self._vectors_of(dict.fromkeys(text for pair in pairs for text in pair))
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+        vectors = dict(zip(texts, self._units(texts), strict=True))
         first = np.stack([vectors[text] for text, _ in pairs]).astype(np.float64)
         second = np.stack([vectors[text] for _, text in pairs]).astype(np.float64)
         cosines = np.einsum("nd,nd->n", first, second)
@@ -102,24 +104,12 @@ class SentenceSimilarity:
             return round(float(np.interp(published, here, [known[each] for each in here])), _DECIMALS)
         return self._thresholds
 
-    def _vectors_of(self, texts: Mapping[str, None]) -> dict[str, npt.NDArray[np.float32]]:
-        """Return normalised vectors by text; recent ones are cached, as the original occurs with every candidate."""
-        new = [text for text in texts if text not in self._vectors]
-        vectors = {text: self._vectors[text] for text in texts if text in self._vectors}
-        if new:
-            rows = np.asarray(self.encode(new), dtype=np.float32)
-            norms = np.linalg.norm(rows, axis=1, keepdims=True)
-            vectors |= dict(zip(new, rows / np.maximum(norms, np.finfo(np.float32).tiny), strict=True))
-        self._remember(vectors)
-        return vectors
-
-    def _remember(self, vectors: Mapping[str, npt.NDArray[np.float32]]) -> None:
-        for text, vector in vectors.items():
-            # A copy, since a view would keep the whole batch in memory.
-            self._vectors.setdefault(text, vector.copy())
-            self._vectors.move_to_end(text)
-        while len(self._vectors) > _MEMO:
-            self._vectors.popitem(last=False)
+    def _encoded_units(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Return the normalised vectors of n texts, (n, d)."""
+        rows = np.asarray(self.encode(texts), dtype=np.float32)
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        units: npt.NDArray[np.float32] = rows / np.maximum(norms, np.finfo(np.float32).tiny)
+        return units
 
 
 def split_spec(spec: str) -> tuple[str, str]:

@@ -17,7 +17,6 @@ from holdfast.attacks.poisoning.retrieved_share import DEPTHS, HEADLINE
 from holdfast.audit.audit_context import AuditContext
 from holdfast.audit.item_rows import Item, NotMeasured, item
 from holdfast.audit.verdicts import judged, rate
-from holdfast.edits.words import Words
 from holdfast.errors import UserError
 
 TASK = "audit-poisoning"
@@ -58,8 +57,7 @@ def poisoning_item(context: AuditContext) -> Item:
         found = _passages(context, Attacked(space, corpus, vectors, groups, seed))
     except UserError as error:
         raise NotMeasured(str(error)) from error
-    words = sorted({word for text in corpus for word in Words.of(text).words})
-    search = Search(space, vectors, split.held_out, held_out, words, seed)
+    search = Search(space, vectors, split.held_out, held_out, corpus, seed)
     return _item(context, found, search)
 
 
@@ -109,7 +107,7 @@ def _item(context: AuditContext, found: _Poisoned, search: Search) -> Item:
         headline="success_rate",
         examples=passage_rows(recipe.NAME, passages, search),
         recipe=recipe.NAME,
-        constants=dict(vars(recipe)),
+        constants=recipe.constants(),
         side="hold",
         group="adversarial",
         **({"left_out": found.left_out} if found.left_out else {}),

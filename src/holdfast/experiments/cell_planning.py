@@ -17,6 +17,7 @@ from typing import Any
 
 from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.recipe_choice import make_recipes
+from holdfast.attacks.recipes.auto import Auto
 from holdfast.attacks.resource_names import PAPER, ResourceNames
 from holdfast.attacks.resources import synonyms_at
 from holdfast.baselines.registry import BASELINES
@@ -332,7 +333,11 @@ class Planner:
         record.update(
             recipe=recipe,
             precision=self._precision(settings.precision),
-            constants=dict(vars(constructed)),
+            # Constants of an ensemble's parts are none of its own.
+            constants={
+                **(given.get("constants", {}) if isinstance(constructed, Auto) else {}),
+                **constructed.constants(),
+            },
             resources=self.identity.resources(constructed.needs(), self.setting.resources),
             seed=seed,
             data=self.identity.task(task),

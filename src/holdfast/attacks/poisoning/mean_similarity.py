@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.encoding import Exact, Progress, Vectors, encode_sentences, normalised
+from holdfast.attacks.encoder_targets import finite_vectors
+from holdfast.encoding import Exact, Progress, Vectors, normalised
 from holdfast.errors import UserError
 from holdfast.evaluation.retrieval import similarity_of
 from holdfast.text_prompts import Role, side_of
@@ -43,17 +44,23 @@ class SearchSpace:
         return self.similarity == "cosine"
 
     def queries(self, texts: Sequence[str], progress: Progress | None = None) -> Exact:
-        """Return the vectors of queries, (n, d) fp64, normalised for the cosine."""
+        """Return the vectors of queries, (n, d) fp64, normalised for the cosine.
+
+        Raises:
+            UserError: a vector is not finite.
+        """
         return self._vectors(texts, side_of(self.model, "query"), progress)
 
     def documents(self, texts: Sequence[str], progress: Progress | None = None) -> Exact:
-        """Return the vectors of documents, (n, d) fp64, normalised for the cosine."""
+        """Return the vectors of documents, (n, d) fp64, normalised for the cosine.
+
+        Raises:
+            UserError: a vector is not finite.
+        """
         return self._vectors(texts, self.document_role, progress)
 
     def _vectors(self, texts: Sequence[str], role: Role | None, progress: Progress | None) -> Exact:
-        vectors = encode_sentences(self.model, list(texts), role=role, progress=progress)
-        if not np.isfinite(vectors).all():
-            raise UserError(f"{self.source} gives vectors that are not finite: its weights are damaged or it overflows")
+        vectors = finite_vectors(self.model, list(texts), source=self.source, role=role, progress=progress)
         return self.prepared(vectors)
 
     def prepared(self, vectors: Vectors) -> Exact:

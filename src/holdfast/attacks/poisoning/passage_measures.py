@@ -23,7 +23,7 @@ from holdfast.attacks.poisoning.retrieved_share import (
     headline,
     mean_share,
     ordinary_share,
-    ranks_of,
+    ranks_of_each,
     share_within,
     won_queries,
 )
@@ -67,7 +67,7 @@ class Search:
         corpus: vectors of the documents, (n, d).
         texts: Q held-out queries.
         queries: their vectors, (Q, d).
-        words: the different words of the documents, for random texts of a model without a tokeniser.
+        documents: the documents, for random texts of a model without a tokeniser.
         seed: random seed of controls, detectors and intervals.
     """
 
@@ -75,7 +75,7 @@ class Search:
     corpus: Exact
     texts: Sequence[str]
     queries: Exact
-    words: Sequence[str]
+    documents: Sequence[str]
     seed: int
 
     def random_texts(self, like: Sequence[str]) -> list[str]:
@@ -86,7 +86,8 @@ class Search:
             return random_token_texts(tokenizer, count, round(fmean(lengths)), seed=self.seed)
         rng = random.Random(f"{self.seed}/poison/random")
         words = round(fmean(len(Words.of(text).words) for text in like))
-        return [" ".join(rng.choices(self.words, k=words)) for _ in range(count)]
+        known = sorted({word for text in self.documents for word in Words.of(text).words})
+        return [" ".join(rng.choices(known, k=words)) for _ in range(count)]
 
 
 def measured(passages: Sequence[Passage], search: Search) -> tuple[dict[str, float], Ranks]:
@@ -99,15 +100,14 @@ def measured(passages: Sequence[Passage], search: Search) -> tuple[dict[str, flo
     space, queries, corpus, seed = search.space, search.queries, search.corpus, search.seed
     texts = [passage.text for passage in passages]
     vectors = space.documents(texts)
-    ranks = ranks_of(queries, corpus, vectors)
-    metrics = share_within("success", ranks, seed=seed)
-    metrics |= share_within(
-        "begin", ranks_of(queries, corpus, space.documents([p.original for p in passages])), seed=seed
-    )
-    metrics |= ordinary_share(queries, corpus, len(texts), seed=seed)
+    begins = space.documents([passage.original for passage in passages])
     drawn = space.documents(search.random_texts(texts))
-    ranks_of_draws = [ranks_of(queries, corpus, drawn[draw::DRAWS]) for draw in range(DRAWS)]
-    metrics |= mean_share("random", ranks_of_draws, seed=seed)
+    ranks, begun, *by_draw = ranks_of_each(
+        queries, corpus, [vectors, begins, *(drawn[draw::DRAWS] for draw in range(DRAWS))]
+    )
+    metrics = share_within("success", ranks, seed=seed) | share_within("begin", begun, seed=seed)
+    metrics |= ordinary_share(queries, corpus, len(texts), seed=seed)
+    metrics |= mean_share("random", by_draw, seed=seed)
     metrics |= headline(metrics)
     metrics |= {
         "attacked": float(len(queries)),

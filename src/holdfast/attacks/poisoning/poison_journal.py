@@ -11,13 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast.attacks.journal import journals
+from holdfast.attacks.journal import Key, journal_path, journals
 from holdfast.attacks.journal_lines import add_row, digest_of, keep_lines, lines_of, refuse_other_run, row_of
 from holdfast.attacks.poisoning.poison_recipe import Passage
 from holdfast.errors import UserError
-
-Key = tuple[str, int]
-"""Name of a recipe and number of a passage."""
 
 
 class PoisonJournal:
@@ -29,7 +26,7 @@ class PoisonJournal:
     """
 
     def __init__(self, output: Path | None, settings: dict[str, Any]) -> None:
-        self._path = None if output is None else output.parent / f".{output.name}.journal-000"
+        self._path = None if output is None else journal_path(output, 0)
         self._output = output
         self._settings: dict[str, Any] = json.loads(json.dumps(settings))  # in the form that they have after reading
         self._run = digest_of(self._settings)
@@ -49,11 +46,8 @@ class PoisonJournal:
             raise UserError(
                 f"{existing} is the journal of an attack that did not end: continue it with --resume, or delete it"
             )
-        if not self._path.exists():
-            add_row(self._path, {"settings": self._settings}, self._run)
-            return
         intact = []
-        for number, line in enumerate(lines_of(self._path), start=1):
+        for number, line in enumerate(lines_of(self._path) if self._path.exists() else [], start=1):
             row = row_of(line, self._run)
             if row is None:
                 refuse_other_run(self._path, number, line, self._settings)
@@ -64,6 +58,8 @@ class PoisonJournal:
                 self.passages[row["recipe"], row["number"]] = Passage.from_row(row["passage"])
                 self.seconds[row["recipe"]] = float(row["seconds"])
         keep_lines(self._path, intact)
+        if not intact:
+            add_row(self._path, {"settings": self._settings}, self._run)
 
     def add(self, recipe: str, number: int, passage: Passage, seconds: float) -> None:
         """Append the state of a passage, with the seconds spent on its recipe so far."""

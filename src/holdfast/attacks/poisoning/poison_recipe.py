@@ -142,10 +142,6 @@ class PoisonRecipe(RecipeConstants, abc.ABC):
         """Return the names of the resources it uses."""
         return self.NEEDS
 
-    def record(self) -> dict[str, Any]:
-        """Return the record of the recipe for the result, as that of other recipes."""
-        return {"constants": self.constants(), "changed_from_published": self.changed_constants()}
-
     def ended(self, passage: Passage) -> bool:
         """Return True if no further step is made."""
         return passage.step >= self.steps or passage.idle >= self.patience

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast import launch
+from holdfast.attacks.attack_run import timing, write_attack
 from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.poisoning.passage_making import Attacked, make_passage
 from holdfast.attacks.poisoning.passage_measures import Search, fluency_metrics, measured, passage_rows
@@ -20,17 +20,13 @@ from holdfast.attacks.poisoning.poison_recipes import poison_recipes
 from holdfast.backends.backend_options import refuse_precision
 from holdfast.data.sources import STDIN
 from holdfast.distributed import own_device
-from holdfast.edits.words import Words
 from holdfast.errors import UserError
-from holdfast.files import paths_in, write_text
+from holdfast.files import paths_in
 from holdfast.models import read_as
-from holdfast.number_ranges import check_numbers
 from holdfast.progress import stage
-from holdfast.results import new_result, write_result
+from holdfast.results import new_result
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rich.console import Console
 
 
@@ -48,7 +44,6 @@ def poison(
     Raises:
         UserError: invalid settings, a missing resource, too few queries or documents, or a journal of another run.
     """
-    check_numbers(settings)
     _check(settings)
     recipes = poison_recipes(settings)
     run = PoisonInputs(replace(settings, device=settings.device or own_device()), recipes, console)
@@ -67,25 +62,11 @@ def poison(
     made = {recipe.NAME: _made(run, recipe, attacked, journal) for recipe in recipes}
     with stage(console, "measuring the passages", announce=False):
         result = _result(run, attacked, made, protocol, command)
-    total = sum(journal.seconds.values())
-    result["timing"] = {
-        "attack_seconds": total,
-        "seconds_per_example": total / max(1, len(recipes) * settings.passages),
-        "recipes": {
-            name: {"seconds": spent, "seconds_per_example": spent / settings.passages}
-            for name, spent in journal.seconds.items()
-        },
-    }
+    result["timing"] = timing(journal.seconds, journal.passages)
     if settings.output is not None:
-        _write(settings.output, result)
+        write_attack(settings.output, result)
     journal.remove()
     return result
-
-
-def _write(output: Path, result: dict[str, Any]) -> None:
-    rows = (json.dumps(row, ensure_ascii=False) + "\n" for row in result["examples"])
-    write_text(output.with_suffix(".examples.jsonl"), "".join(rows))
-    write_result(output, result)
 
 
 def _check(settings: AttackSettings) -> None:
@@ -137,9 +118,8 @@ def _result(
     command: Sequence[str] | None,
 ) -> dict[str, Any]:
     settings, held_out = run.settings, run.split.held_out
-    words = sorted({word for text in run.corpus for word in Words.of(text).words})
     queries = run.space.queries(held_out)
-    search = Search(run.space, attacked.vectors, held_out, queries, words, settings.seed)
+    search = Search(run.space, attacked.vectors, held_out, queries, run.corpus, settings.seed)
     rows, examples, bounds = [], [], {}
     for recipe in run.recipes:
         passages = made[recipe.NAME]
@@ -152,7 +132,6 @@ def _result(
         row = {"task": TASK, "split": "all", "n": len(held_out), "recipe": recipe.NAME, "metrics": metrics}
         rows.append({**row, "skipped": {}, "ranks": ranks.tolist()})
         examples += passage_rows(recipe.NAME, passages, search)
-    notes = [note for note in (run.masked_lm_note,) if note and run.fluency(run.recipes[0].words) is None]
     result = new_result(
         "attack",
         command=command,
@@ -162,7 +141,7 @@ def _result(
             **protocol,
             **read_as(run.space.model),
             **({"perplexity_bounds": bounds} if bounds else {}),
-            **({"notes": notes} if notes else {}),
+            **({"notes": [run.masked_lm_note]} if run.masked_lm_note else {}),
             "held_out_sha256": hashlib.sha256("\n".join(held_out).encode()).hexdigest(),
             "opened_resources": run.resources.sources(),
         },

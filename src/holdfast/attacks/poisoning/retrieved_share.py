@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.attacks.metrics import rate
 from holdfast.encoding import Exact
 from holdfast.evaluation.dense_search import DECIMALS
-from holdfast.evaluation.intervals import mean_interval, rate_interval
+from holdfast.evaluation.intervals import mean_interval
 
 DEPTHS = (1, 10, 20)
 """Depths k of the top k."""
@@ -23,6 +24,13 @@ _QUERIES_AT_ONCE = 256
 Ranks = npt.NDArray[np.int64]
 
 
+def _blocks(queries: Exact, corpus: Exact) -> Iterator[tuple[slice, Exact]]:
+    """Yield blocks of queries with their rounded similarities to the n documents, (rows, n)."""
+    for start in range(0, len(queries), _QUERIES_AT_ONCE):
+        rows = slice(start, start + _QUERIES_AT_ONCE)
+        yield rows, np.round(queries[rows] @ corpus.T, DECIMALS)
+
+
 def ranks_of(queries: Exact, corpus: Exact, passages: Exact) -> Ranks:
     """Return the rank of the best passage among the documents for each query, from 1, (Q,); a tie counts against it.
 
@@ -31,20 +39,24 @@ def ranks_of(queries: Exact, corpus: Exact, passages: Exact) -> Ranks:
         corpus: vectors of the documents, (n, d).
         passages: vectors of the added passages, (m, d).
     """
-    found = np.zeros(len(queries), dtype=np.int64)
-    for start in range(0, len(queries), _QUERIES_AT_ONCE):
-        rows = slice(start, start + _QUERIES_AT_ONCE)
-        best = np.round(queries[rows] @ passages.T, DECIMALS).max(axis=1, keepdims=True)
-        found[rows] = 1 + (np.round(queries[rows] @ corpus.T, DECIMALS) >= best).sum(axis=1)
-    return found
+    return ranks_of_each(queries, corpus, [passages])[0]
+
+
+def ranks_of_each(queries: Exact, corpus: Exact, sets: Sequence[Exact]) -> list[Ranks]:
+    """Return `ranks_of` for each of several sets of passages; the corpus is searched once."""
+    found = np.zeros((len(sets), len(queries)), dtype=np.int64)
+    for rows, among in _blocks(queries, corpus):
+        for number, passages in enumerate(sets):
+            best = np.round(queries[rows] @ passages.T, DECIMALS).max(axis=1, keepdims=True)
+            found[number, rows] = 1 + (among >= best).sum(axis=1)
+    return list(found)
 
 
 def share_within(name: str, ranks: Ranks, *, seed: int) -> dict[str, float]:
     """Return the share ×100 of queries with a passage in the top k, ``NAME@k``, with its 95 % interval."""
     found: dict[str, float] = {}
     for k in DEPTHS:
-        low, high = rate_interval(ranks <= k, seed=seed)
-        found |= _with_ends(f"{name}@{k}", float((ranks <= k).mean()), low, high)
+        found |= rate(f"{name}@{k}", (ranks <= k).tolist(), seed)
     return found
 
 
@@ -53,12 +65,15 @@ def ordinary_share(queries: Exact, corpus: Exact, count: int, *, seed: int) -> d
 
     It is the mean over `DRAWS` draws; the interval is over the queries.
     """
-    rng = np.random.default_rng(seed)
-    ranks = []
-    for _ in range(DRAWS):
-        drawn = rng.choice(len(corpus), min(count, len(corpus) - 1), replace=False)
-        ranks.append(ranks_of(queries, np.delete(corpus, drawn, axis=0), corpus[drawn]))
-    return mean_share("ordinary", ranks, seed=seed)
+    rng, count = np.random.default_rng(seed), min(count, len(corpus) - 1)
+    draws = [rng.choice(len(corpus), count, replace=False) for _ in range(DRAWS)]
+    ranks = np.zeros((DRAWS, len(queries)), dtype=np.int64)
+    for rows, among in _blocks(queries, corpus):
+        for number, places in enumerate(draws):
+            own = among[:, places]
+            best = own.max(axis=1, keepdims=True)
+            ranks[number, rows] = 1 + (among >= best).sum(axis=1) - (own >= best).sum(axis=1)
+    return mean_share("ordinary", list(ranks), seed=seed)
 
 
 def mean_share(name: str, draws: Sequence[Ranks], *, seed: int) -> dict[str, float]:
@@ -67,12 +82,9 @@ def mean_share(name: str, draws: Sequence[Ranks], *, seed: int) -> dict[str, flo
     for k in DEPTHS:
         shares = (np.stack(draws) <= k).mean(axis=0)
         low, high = mean_interval(shares, seed=seed)
-        found |= _with_ends(f"{name}@{k}", float(shares.mean()), low, high)
+        values = {f"{name}@{k}": float(shares.mean()), f"{name}@{k}_low": low, f"{name}@{k}_high": high}
+        found |= {each: 100.0 * value for each, value in values.items()}
     return found
-
-
-def _with_ends(name: str, value: float, low: float, high: float) -> dict[str, float]:
-    return {name: 100.0 * value, f"{name}_low": 100.0 * low, f"{name}_high": 100.0 * high}
 
 
 def headline(metrics: Mapping[str, float]) -> dict[str, float]:
@@ -83,8 +95,8 @@ def headline(metrics: Mapping[str, float]) -> dict[str, float]:
 def won_queries(queries: Exact, corpus: Exact, passages: Exact, texts: Sequence[str]) -> list[tuple[int, str]]:
     """Return, for each passage, how many queries have it in the top `HEADLINE`, and the query that it is nearest to."""
     found = []
-    for passage in passages:
-        ranks = ranks_of(queries, corpus, passage[None])
+    each = ranks_of_each(queries, corpus, [passage[None] for passage in passages])
+    for passage, ranks in zip(passages, each, strict=True):
         nearest = int(np.argmax(np.round(queries @ passage, DECIMALS)))
         found.append((int((ranks <= HEADLINE).sum()), texts[nearest]))
     return found

@@ -26,3 +26,7 @@ class RecipeConstants:
         """Return the constants that differ from the published values."""
         published = type(self)()
         return {name: value for name, value in self.constants().items() if value != getattr(published, name)}
+
+    def record(self) -> dict[str, Any]:
+        """Return the constants, and those that were changed, for the record of a result."""
+        return {"constants": self.constants(), "changed_from_published": self.changed_constants()}
