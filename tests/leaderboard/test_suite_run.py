@@ -8,19 +8,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from board_samples import entry
 from sentence_transformers import SentenceTransformer
 
 from beir_folder import write_collection
 from holdfast.audit.audit_settings import AuditSettings
 from holdfast.cli import main
 from holdfast.errors import UserError
-from holdfast.leaderboard import cost, suite_run
+from holdfast.leaderboard import cost, entry_encoders, suite_run
 from holdfast.leaderboard.column_scores import own_scores
+from holdfast.leaderboard.entry import write_entry
 from holdfast.leaderboard.hashing_encoder import DIMENSIONS, embed
 from holdfast.leaderboard.leaderboard_settings import LeaderboardRunSettings
+from holdfast.leaderboard.result_checks import mistakes, read_parts
 from holdfast.leaderboard.suite import Suite, the_suite
 from holdfast.leaderboard.suite_run import MARK, run_suite
 from holdfast.leaderboard.token_table import main as write_table
+from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.results import read_result
 from holdfast.user_functions import VectorFunction
 
@@ -73,6 +77,28 @@ def test_a_run_writes_a_file_for_each_part_and_the_next_keeps_them(
     assert {name: path.read_bytes() for name, path in again.items() if name != "cost"} == {
         name: held for name, held in written.items() if name != "cost"
     }
+
+
+def test_pooling_and_prompts_are_those_of_all_parts(small: Suite, data: Path, masked_lm: Path, tmp_path: Path) -> None:
+    settings = LeaderboardRunSettings(str(masked_lm), tmp_path / "out", pooling="mean", prompt="query: ", data=data)
+    run_suite(settings, suite=small)
+    lines = mistakes(read_parts([str(tmp_path / "out")], small), small)
+    assert [line for line in lines if "other" in line] == []
+    for other in (replace(settings, pooling="cls"), replace(settings, prompt=None)):
+        with pytest.raises(UserError, match="pooling and prompts count"):
+            run_suite(other, suite=small)
+
+
+def test_an_entry_is_measured_again_as_it_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sha = model_identity(resolve_model("bundled"))["model_sha256"]
+    form = {"pooling": "cls", "prompts": {"prompt": "query: "}, "backend": "onnx"}
+    write_entry(tmp_path, entry("mine", source="bundled", model_sha256=sha, **form))
+    monkeypatch.setattr(entry_encoders, "published_folder", lambda: tmp_path)
+    plain = LeaderboardRunSettings("mine", tmp_path / "out")
+    found = suite_run._named(plain)
+    assert (found.model, found.pooling, found.prompt, found.backend) == ("bundled", "cls", "query: ", "onnx")
+    found = suite_run._named(replace(plain, pooling="mean", prompt="passage: ", backend="onnx-int8"))
+    assert (found.model, found.pooling, found.prompt, found.backend) == ("bundled", "mean", "passage: ", "onnx-int8")
 
 
 def test_the_masked_lm_is_the_suites_also_for_an_encoder_with_a_head_of_its_own(

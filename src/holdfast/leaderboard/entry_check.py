@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import UserError
 from holdfast.leaderboard.column_scores import own_scores
 from holdfast.leaderboard.entry import entry_named
-from holdfast.leaderboard.entry_encoders import at_hand, entries_folder, spec_at_hand
+from holdfast.leaderboard.entry_encoders import at_hand, entries_folder, measured_as
 from holdfast.leaderboard.leaderboard_settings import LeaderboardCheckSettings, LeaderboardRunSettings
 from holdfast.leaderboard.suite import the_suite
 from holdfast.leaderboard.suite_run import run_suite
@@ -44,11 +44,8 @@ def check(settings: LeaderboardCheckSettings, *, console: Console | None = None)
         raise UserError(f"{name} has no part {OWN!r}, the only one that needs no data: it cannot be checked here")
     if entry["protocol"]["suite_sha256"] != suite.sha256:
         raise UserError(f"{name} is of another suite than this version of holdfast has: run it again")
-    about = entry["encoder"]
     with tempfile.TemporaryDirectory() as place:
-        run = LeaderboardRunSettings(
-            spec_at_hand(entry), Path(place), OWN, about["pooling"], backend=about["backend"], **about["prompts"]
-        )
+        run = LeaderboardRunSettings(output=Path(place), parts=OWN, **measured_as(entry))
         files = run_suite(run, console=console)
         now = own_scores(suite, read_result(files[OWN])["results"])
     rows = []

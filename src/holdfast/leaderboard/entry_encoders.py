@@ -100,8 +100,18 @@ def _folder_of(name: str, source: str) -> Path:
     return resolve_model(source)
 
 
-def named_encoder(name: str) -> tuple[str, str] | None:
-    """Return the model and the backend of the published entry of this name; None: there is none.
+def measured_as(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a run with which an entry was measured: model, pooling, backend, and those on prompts.
+
+    Raises:
+        UserError: as in `load`.
+    """
+    about = entry["encoder"]
+    return {"model": spec_at_hand(entry), "pooling": about["pooling"], "backend": about["backend"], **about["prompts"]}
+
+
+def named_encoder(name: str) -> dict[str, Any] | None:
+    """Return the options of a run (`measured_as`) of the published entry of this name; None: none, or a search.
 
     Raises:
         UserError: its weights are not at hand.
@@ -110,9 +120,7 @@ def named_encoder(name: str) -> tuple[str, str] | None:
     if name in BUNDLED or not NAME.fullmatch(name) or Path(name).exists() or not path.is_file():
         return None
     entry = read_entry(path)
-    if entry["encoder"]["kind"] == "search":
-        return name, "torch"
-    return spec_at_hand(entry), str(entry["encoder"]["backend"])
+    return None if entry["encoder"]["kind"] == "search" else measured_as(entry)
 
 
 def at_hand(folder: Path) -> dict[str, str]:

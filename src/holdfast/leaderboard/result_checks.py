@@ -110,6 +110,7 @@ def _of_all(parts: Sequence[PartResult], suite: Suite, *, complete: bool) -> Ite
         for what, own, other in (
             ("weights", part.result["model_sha256"], first.result["model_sha256"]),
             ("backend", part.backend, first.backend),
+            ("pooling", part.result["protocol"].get("pooling"), first.result["protocol"].get("pooling")),
             ("prompts", part.result["protocol"].get("prompt_options"), first.result["protocol"].get("prompt_options")),
         ):
             if own != other:

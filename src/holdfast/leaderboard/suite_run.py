@@ -89,11 +89,19 @@ def parts_of_search(suite: Suite) -> list[str]:
 
 
 def _named(settings: LeaderboardRunSettings) -> LeaderboardRunSettings:
-    """Return the settings with the model and the backend of the entry that ``model`` names, if it names one."""
+    """Return the settings with the model of the entry that ``model`` names, if it names one, read as it was measured.
+
+    Options that the user gives win.
+    """
     if (found := named_encoder(settings.model)) is None:
         return settings
-    spec, backend = found
-    return replace(settings, model=spec, backend=settings.backend if settings.backend != "torch" else backend)
+    if settings.backend != "torch":
+        del found["backend"]
+    if settings.pooling is not None:
+        del found["pooling"]
+    if settings.prompt_settings:
+        found = {name: value for name, value in found.items() if name in ("model", "pooling", "backend")}
+    return replace(settings, **found)
 
 
 def _announce(console: Console | None, line: str) -> None:
@@ -123,6 +131,12 @@ class _Run:
         if settings.model == BM25:
             self._identity = {"model_sha256": hashlib.sha256(BM25_RECORD.encode()).hexdigest(), "model_files": {}}
 
+    @property
+    def _read_as(self) -> dict[str, Any]:
+        """How the encoder is read: in the protocol of every part, as an audit has it."""
+        given = self._settings.prompt_settings
+        return {"pooling": self._settings.pooling, **({"prompt_options": given} if given else {})}
+
     def has(self, file: Path, part: str) -> bool:
         """Return True if the file has the part's result for this model and suite.
 
@@ -132,10 +146,16 @@ class _Run:
         if not file.exists():
             return False
         result, state = read_with_state(file)
-        wanted = self._suite.protocol(part), self._identity["model_sha256"], str(self._settings.chosen_backend)
-        backend = backend_in(result["protocol"])
-        if state != "as written" or (result.get(MARK), result["model_sha256"], backend) != wanted:
-            raise UserError(f"{file} is of another model, backend or suite, or was changed: name another --output")
+        own, protocol = self._settings, result["protocol"]
+        wanted = [self._suite.protocol(part), self._identity["model_sha256"], str(own.chosen_backend)]
+        wanted += [own.pooling, own.prompt_settings]
+        found = [result.get(MARK), result["model_sha256"], backend_in(protocol)]
+        found += [protocol.get("pooling"), protocol.get("prompt_options", {})]
+        if state != "as written" or found != wanted:
+            raise UserError(
+                f"{file} is of another model, backend or suite, or was changed: name another --output (pooling and "
+                "prompts count, too)"
+            )
         return True
 
     def measure(self, name: str, file: Path, console: Console | None) -> dict[str, Any]:
@@ -208,7 +228,7 @@ class _Run:
             self._settings.model,
             encoder,
             rows,
-            options=evaluation_options(names, pooling=self._settings.pooling, limit=limit, forms=forms),
+            options={**evaluation_options(names, limit=limit, forms=forms), **self._read_as},
             identity=self._identity,
             command=self._command,
             seconds=time.monotonic() - began,
@@ -221,7 +241,7 @@ class _Run:
             command=self._command,
             model=self._settings.model,
             identity=self._identity,
-            protocol={"tasks": ["cost"], **part, **read_as(encoder), **prompt_protocol(encoder)},
+            protocol={"tasks": ["cost"], **part, **self._read_as, **read_as(encoder), **prompt_protocol(encoder)},
             seed=None,
             results=[cost_row(encoder, self._folder, part)],
             device=str(encoder.device),
