@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 
 def gradients(loss: Tensor, module: nn.Module) -> dict[str, Tensor]:
@@ -19,3 +22,11 @@ def assert_same_gradients(ours: dict[str, Tensor], theirs: dict[str, Tensor]) ->
     for name, grad in theirs.items():
         torch.testing.assert_close(ours[name], grad, rtol=1e-6, atol=1e-9)
     assert max(grad.abs().max() for grad in theirs.values()) > 1e-3
+
+
+def in_another_order_and_wider(batch: dict[str, Any]) -> list[dict[str, Any]]:
+    """A batch of 8 sentences in another order, and with five more columns of padding."""
+    order = torch.randperm(8, generator=torch.Generator().manual_seed(0))
+    mixed = {key: value[order] if isinstance(value, Tensor) else value for key, value in batch.items()}
+    wide = {key: F.pad(value, (0, 5)) if isinstance(value, Tensor) else value for key, value in batch.items()}
+    return [mixed, wide]

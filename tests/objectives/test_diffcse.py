@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from gradient_checks import assert_same_gradients, gradients
+from gradient_checks import assert_same_gradients, gradients, in_another_order_and_wider
 from sentence_transformers.sentence_transformer.modules import Dense
 from torch import nn
-from torch.nn import functional as F
 
 from holdfast.adversary.masked_lm import MaskedLM
 from holdfast.adversary.token_replacement import chosen_and_masked, predicted
@@ -195,11 +194,8 @@ def test_permuting_the_batch_and_wider_padding_change_nothing(
 ) -> None:
     objective = made(head="bn")
     batch = dict(objective.model.preprocess(sentences))  # type: ignore[operator]
-    order = torch.randperm(8, generator=torch.Generator().manual_seed(0))
-    mixed = {key: value[order] if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
-    wide = {key: F.pad(value, (0, 5)) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
     expected = objective([dict(batch)])
-    for other in (mixed, wide):
+    for other in in_another_order_and_wider(batch):
         torch.testing.assert_close(objective([other]), expected, rtol=1e-8, atol=1e-11)
 
 

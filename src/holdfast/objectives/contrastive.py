@@ -82,6 +82,12 @@ def without_equal(logits: Tensor, equal: Tensor | None, own: Tensor) -> Tensor:
     return logits.masked_fill(others if logits.ndim == 2 else others[:, None], float("-inf"))
 
 
+def own_or_equal(logits: Tensor, equal: Tensor | None, own: Tensor) -> Tensor:
+    """Return which keys of logits (B, N) are the query's ``own`` (B,), or of ``equal`` texts (B, N; None: none)."""
+    mask = torch.zeros_like(logits, dtype=torch.bool) if equal is None else equal
+    return mask.scatter(1, own[:, None], value=True)
+
+
 def cosine_matrix(queries: Tensor, keys: Tensor) -> Tensor:
     """Return the cosines of all pairs, (B, M), of vectors (B, d) and (M, d)."""
     return F.normalize(queries, dim=-1) @ F.normalize(keys, dim=-1).T

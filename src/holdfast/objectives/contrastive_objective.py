@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from holdfast.adversary.equal_texts import Duplicates
+from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.objectives.contrastive import info_nce
 from holdfast.objectives.heads import AnyHeadKind, HeadKind, make_head
@@ -33,6 +35,12 @@ class ContrastiveObjective(Objective):
         check_words(head=(head, self.HEADS))
         self.temperature = temperature
         self.head = make_head(self.encoder.dimension, head)
+
+    def pair_vectors(self, sentences: Features, positives: Features | None) -> Tensor:
+        """Return the vectors of B sentences, then of their positives, (2B, d); without these, of two dropout views."""
+        if positives is None:
+            return self.encoder.encode(sentences, views=2)
+        return torch.cat([self.encoder.encode(sentences), self.encoder.encode(positives)])
 
     def in_batch_loss(self, z: Tensor, z_positive: Tensor, equal: Tensor | None) -> Tensor:
         """Return InfoNCE of z with the positives of all processes' sentences as keys, both (B, d).

@@ -19,7 +19,7 @@ from holdfast.backbone import Backbone, Features
 from holdfast.distributed import mean_over_processes
 from holdfast.encoder import unwrap
 from holdfast.errors import UserError
-from holdfast.length_groups import Group, cut_to, length_groups, padding_side
+from holdfast.length_groups import Padding, cut_to, groups_within, padding_side
 from holdfast.objectives.contrastive import full_precision
 from holdfast.objectives.contrastive_objective import ContrastiveObjective
 from holdfast.objectives.dimensions import Cut
@@ -204,9 +204,12 @@ class DiffCSE(ContrastiveObjective):
         features = {name: sentences[name].repeat(2, 1) for name in _READ if name in sentences}
         features |= {"input_ids": edited, "changed": changed.long()}
         rows, losses, answers = [], [], []
-        for group in self._groups(features["attention_mask"]):
+        mask, most = features["attention_mask"], self.mini_batch_size
+        padding: Padding = "mixed" if self.as_released else padding_side(mask)  # the release's padding counts
+        in_parts = most is not None and len(z) > most
+        for group in groups_within(mask, mask, padding, self.encoder.length_groups, most):
             part = cut_to(features, group)
-            logits = self._detect(z[group.rows], part, in_parts=len(group.rows) < len(z))
+            logits = self._detect(z[group.rows], part, in_parts=in_parts)
             with full_precision(logits):
                 loss = F.cross_entropy(logits.flatten(0, 1), part["changed"].flatten(), reduction="none")
             begin, end, _ = group.columns.indices(changed.shape[1])
@@ -217,16 +220,6 @@ class DiffCSE(ContrastiveObjective):
         order = torch.cat(rows).argsort()
         self._diagnose(torch.cat(answers)[order].bool(), changed, counted)
         return torch.cat(losses)[order]
-
-    def _groups(self, mask: Tensor) -> list[Group]:
-        """Return groups of rows, (2B, L), by length, of at most a mini-batch each; the release's padding counts."""
-        count = self.encoder.length_groups
-        least = 1 if self.mini_batch_size is None else -(-len(mask) // self.mini_batch_size)
-        padding = padding_side(mask)
-        if self.as_released or padding == "mixed":
-            parts = torch.split(torch.arange(len(mask), device=mask.device), self.mini_batch_size or len(mask))
-            return [Group(part, slice(None), mask[part]) for part in parts]
-        return length_groups(mask, max(count, least), mask, padding, least)
 
     def _detect(self, z: Tensor, features: dict[str, Tensor], *, in_parts: bool) -> Tensor:
         """Return the logits of "as it was" and "replaced" of each token, (rows, L, 2)."""
@@ -252,7 +245,7 @@ class DiffCSE(ContrastiveObjective):
                 logits: Tensor = self.detector(hidden.to(self.detector.weight.dtype))
                 return logits
 
-        if self.mini_batch_size is not None and in_parts:
+        if in_parts:
             return recomputed(run, contextlib.nullcontext, features["attention_mask"])
         return run()
 

@@ -17,7 +17,7 @@ from holdfast.distributed import gather_keys
 from holdfast.encoder import unwrap
 from holdfast.errors import UserError
 from holdfast.models import evaluating, load_sentence_transformer
-from holdfast.objectives.contrastive import cosine_matrix, full_precision
+from holdfast.objectives.contrastive import cosine_matrix, full_precision, own_or_equal
 from holdfast.objectives.contrastive_objective import ContrastiveObjective
 from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import AnyHeadKind
@@ -153,11 +153,7 @@ class RankCSE(ContrastiveObjective):
         After `use_labels` the ``labels`` (B, d) are the teacher's vectors.
         """
         sentences, positives = self.columns(sentence_features)
-        encoder = self.encoder
-        if positives is None:
-            h = encoder.encode(sentences, views=2)
-        else:
-            h = torch.cat([encoder.encode(sentences), encoder.encode(positives)])
+        h = self.pair_vectors(sentences, positives)
         equal = self.equal_texts(sentences, positives)
         scores = self.teacher_scores(sentences, positives, labels) if self.ranking else None
 
@@ -209,8 +205,7 @@ class RankCSE(ContrastiveObjective):
         """Return the keys that are in no list, (B, N): those of equal texts, and the own one unless it is ranked."""
         if self.rank_positives:
             return others
-        mask = torch.zeros_like(scores, dtype=torch.bool) if others is None else others
-        return mask.scatter(1, own[:, None], value=True)
+        return own_or_equal(scores, others, own)
 
     @torch.no_grad()
     def teacher_scores(

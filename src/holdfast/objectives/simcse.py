@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from holdfast.adversary.equal_texts import Duplicates
@@ -67,11 +66,7 @@ class SimCSE(ContrastiveObjective):
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Run one forward pass of both views; return ``{"contrastive": scalar}``."""
         sentences, positives = self.columns(sentence_features)
-        encoder = self.encoder
-        if positives is None:
-            h = encoder.encode(sentences, views=2)
-        else:
-            h = torch.cat([encoder.encode(sentences), encoder.encode(positives)])
+        h = self.pair_vectors(sentences, positives)
         equal = self.equal_texts(sentences, positives)
 
         def terms(cut: Cut) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ from holdfast.adversary.equal_texts import Duplicates
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.models import evaluating
-from holdfast.objectives.contrastive import cosine_matrix, full_precision
+from holdfast.objectives.contrastive import cosine_matrix, full_precision, own_or_equal
 from holdfast.objectives.contrastive_objective import ContrastiveObjective
 from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import HeadKind
@@ -126,11 +126,10 @@ class SimCSEPlus(ContrastiveObjective):
     ) -> Tensor:
         """Return ℓ of each sentence, (B,), with the cosines of ``first`` and the others' ``second`` as negatives."""
         keys, offset = gather_keys(second)
-        own = offset + torch.arange(len(z), device=z.device)[:, None]
+        own = offset + torch.arange(len(z), device=z.device)
         with full_precision(z):
             others = cosine_matrix(first, keys) / self.temperature  # (B, N)
-            left_out = torch.zeros_like(others, dtype=torch.bool) if equal is None else equal
-            others = others.masked_fill(left_out.scatter(1, own, value=True), float("-inf"))
+            others = others.masked_fill(own_or_equal(others, equal, own), float("-inf"))
             positive = self.positive_scale * torch.cosine_similarity(z, z_positive, dim=1) / self.temperature
             return torch.cat([positive[:, None], others], dim=1).logsumexp(dim=1) - positive
 

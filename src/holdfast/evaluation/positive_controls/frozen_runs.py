@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from holdfast.backbone import Features
 from holdfast.encoder import Encoder, attacking
+from holdfast.models import load_sentence_transformer
 from holdfast.objectives.heads import Head
 from holdfast.objectives.objective import Objective
 
@@ -86,6 +87,13 @@ def with_head_of(run: FrozenRun, objective: AnyObjective, space: Space) -> AnyOb
         objective.head = copy.deepcopy(run.head).requires_grad_(False)
     objective.train()
     return objective
+
+
+def start_of(run: FrozenRun, device: str | None = None) -> SentenceTransformer:
+    """Return the model from which a run started, with the run's limit of length."""
+    start = load_sentence_transformer(run.start, device=device)
+    start.max_seq_length = run.model.max_seq_length
+    return start
 
 
 def batches(model: SentenceTransformer, texts: Sequence[str]) -> Iterator[tuple[list[str], Features]]:

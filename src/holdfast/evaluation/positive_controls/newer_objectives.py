@@ -15,11 +15,10 @@ from holdfast.evaluation.positive_controls.frozen_runs import (
     Space,
     arguments_of,
     batches,
+    start_of,
     values_of_texts,
     with_head_of,
 )
-from holdfast.models import load_sentence_transformer
-from holdfast.objectives.contrastive import cosine_matrix
 from holdfast.objectives.diffcse import DiffCSE
 from holdfast.objectives.rankcse import RankCSE
 from holdfast.objectives.ranking import list_mle
@@ -36,20 +35,14 @@ def rankings_of_the_start(run: FrozenRun, texts: HeldOut, space: Space, options:
 
     This model is the teacher of `RankCSE` that names none.
     """
-    start = load_sentence_transformer(run.start)
-    start.max_seq_length = run.model.max_seq_length
-    objective = RankCSE(start, **options)
+    objective = RankCSE(start_of(run), **options)
     objective.model = run.model
     objective = with_head_of(run, objective, space)
 
     def values(loss: Mapping[str, Any]) -> Tensor:
-        z, keys = loss["z"], loss["z_positive"]
-        unlisted = torch.eye(len(z), dtype=torch.bool, device=z.device)
-        if loss["equal"] is not None:
-            unlisted = unlisted | loss["equal"]
-        return list_mle(cosine_matrix(z, keys) / objective.rank_temperature, loss["scores"], unlisted)
+        return list_mle(loss["cosines"] / objective.rank_temperature, loss["scores"], loss["unlisted"])
 
-    return {"−log P of the teacher's order": values_of_texts(run, objective, texts.measured, values)}
+    return {"−log P of the teacher's order": values_of_texts(run, objective, texts.measured, values, "rank_losses")}
 
 
 def still_negatives_and_dimensions(run: FrozenRun, texts: HeldOut, space: Space, options: Options) -> dict[str, Array]:
@@ -74,10 +67,7 @@ def replaced_tokens(run: FrozenRun, texts: HeldOut, space: Space, options: Optio
     fitted to this encoder's vectors on the fitting texts.
     """
     objective = with_head_of(run, DiffCSE(run.model, **{"generator": run.start, **options}), space)
-    device = run.model.device
-    discriminator = load_sentence_transformer(run.start, device=str(device)).train()
-    discriminator.max_seq_length = run.model.max_seq_length
-    objective.discriminator = discriminator
+    objective.discriminator = discriminator = start_of(run, str(run.model.device)).train()
     assert objective.detector is not None
     given = [arguments_of(objective, features, "detection_loss") for _, features in batches(run.model, texts.fitting)]
     parameters = [*discriminator.parameters(), *objective.detector.parameters()]
@@ -91,7 +81,7 @@ def replaced_tokens(run: FrozenRun, texts: HeldOut, space: Space, options: Optio
     def values(loss: Mapping[str, Any]) -> Tensor:
         counted = loss["counted"]
         losses = objective.token_losses(loss["z"], loss["sentences"], loss["edited"], counted)
-        sums, counts = ((each * counted).sum(dim=1) for each in (losses, torch.ones_like(losses)))
+        sums, counts = (losses * counted).sum(dim=1), counted.sum(dim=1)
         totals: Tensor = sums.view(2, -1).sum(dim=0) / counts.view(2, -1).sum(dim=0)
         return totals
 

@@ -27,11 +27,12 @@ from holdfast.evaluation.positive_controls.frozen_runs import (
     Space,
     arguments_of,
     batches,
+    start_of,
     values_of_texts,
     with_head_of,
 )
 from holdfast.evaluation.positive_controls.losses_of_texts import info_nce_of_texts, nt_xent_of_texts
-from holdfast.models import evaluating, load_sentence_transformer
+from holdfast.models import evaluating
 from holdfast.objectives.adcl import ADCL
 from holdfast.objectives.adcse import AdCSE
 from holdfast.objectives.anchored import Anchored, distances
@@ -226,8 +227,7 @@ def mistyped_texts(run: FrozenRun, texts: HeldOut, _: Space, options: Options) -
     The anchor is the vector of the encoder before training. The second value is the distance 1 − cosine from the text's
     vector by the same encoder, the third that distance as a share of the mean distance from the other texts.
     """
-    start = load_sentence_transformer(run.start)
-    start.max_seq_length = run.model.max_seq_length
+    start = start_of(run)
     objective = Anchored(start, **{**options, "forms": "both"})
     seed = int(torch.randint(2**31, ()))
     encoder, anchor = Encoder(run.model), Encoder(start)
