@@ -133,7 +133,7 @@ class _Run:
 
     @property
     def _read_as(self) -> dict[str, Any]:
-        """How the encoder is read: in the protocol of every part, as an audit has it."""
+        """Return the pooling and the prompts, as every part's protocol and an audit record them."""
         given = self._settings.prompt_settings
         return {"pooling": self._settings.pooling, **({"prompt_options": given} if given else {})}
 
