@@ -285,6 +285,8 @@ def test_mistakes(settings: Settings) -> None:
         reproduce(settings(seeds=0))
     with pytest.raises(UserError, match="--only XYZ is in the name of no row; rows: NP, SimCSE"):
         reproduce(settings(only=["XYZ"]))
+    with pytest.raises(UserError, match="--only simcse is in the name of no row; rows: NP, SimCSE"):
+        reproduce(settings(only=["NP", "simcse"]))
     with pytest.raises(UserError, match="nowhere"):
         reproduce(settings(model="./nowhere"))
 

@@ -261,12 +261,16 @@ def _settings_in(pipeline: Pipeline, stage: str) -> Mapping[str, Any] | None:
 
 
 def _rows(definition: Definition, settings: ReproduceSettings) -> list[Row]:
-    """Return the rows to make."""
-    rows = [r for r in definition.rows if not settings.only or any(part in r.name for part in settings.only)]
-    if not rows:
+    """Return the rows to make.
+
+    Raises:
+        UserError: a word of ``--only`` is in the name of no row.
+    """
+    unknown = [part for part in settings.only if not any(part in row.name for row in definition.rows)]
+    if unknown:
         names = ", ".join(row.name for row in definition.rows)
-        raise UserError(f"--only {','.join(settings.only)} is in the name of no row; rows: {names}")
-    return rows
+        raise UserError(f"--only {','.join(unknown)} is in the name of no row; rows: {names}")
+    return [row for row in definition.rows if not settings.only or any(part in row.name for part in settings.only)]
 
 
 def _partners(definition: Definition, settings: ReproduceSettings) -> dict[str, str]:
