@@ -20,6 +20,7 @@ from holdfast.attacks.attack_inputs import load_attacked_model, load_inputs
 from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.recipes import Recipe
 from holdfast.attacks.resource_names import LIGHT
+from holdfast.evaluation.intervals import mean_interval
 from holdfast.model_lookup import resolve_model
 
 ATTACKS: dict[str, Recipe] = {
@@ -38,8 +39,7 @@ def difference(one: Run, other: Run) -> str:
         if "skipped" not in (a.outcome, b.outcome)
     ]
     values = 100.0 * np.array([float(a) - float(b) for a, b in attacked])
-    drawn = np.random.default_rng(0).choice(values, (2000, len(values))).mean(axis=1)
-    low, high = np.percentile(drawn, [2.5, 97.5])
+    low, high = mean_interval(values, seed=0)
     return f"{values.mean():+.1f} ({low:+.1f} to {high:+.1f})"
 
 

@@ -134,7 +134,24 @@ class Backbone:
 
     def takes_positions(self) -> bool:
         """Return True if the model accepts position ids."""
-        return "position_ids" in inspect.signature(self.model.forward).parameters
+        return _takes_positions(self.model)
+
+
+def token_positions(model: nn.Module, mask: Tensor) -> dict[str, Tensor]:
+    """Return ``position_ids`` that count the tokens of each row without its padding, (rows, L).
+
+    A Hugging Face model counts a row's columns, so rows that begin with padding need them. The result is empty for a
+    model that takes none. ``mask`` (rows, L) is 1 at real tokens.
+    """
+    if not _takes_positions(model):
+        return {}
+    table = position_table(model)
+    counted = mask.long().cumsum(dim=1) - 1
+    return {"position_ids": counted.clamp(min=0) + (0 if table is None else first_position(table))}
+
+
+def _takes_positions(model: nn.Module) -> bool:
+    return "position_ids" in inspect.signature(model.forward).parameters
 
 
 class _EmbeddedError(Exception):

@@ -19,7 +19,7 @@ from sentence_transformers.util import batch_to_device, truncate_embeddings
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from holdfast.backbone import Backbone, Features, is_bert_shaped, one_token_alone
+from holdfast.backbone import Backbone, Features, is_bert_shaped, one_token_alone, token_positions
 from holdfast.errors import UserError
 from holdfast.frozen_parameters import attacking, freeze_unused
 from holdfast.layer_perturbations import Affected, Perturbation, Weakener, perturbed_layers, rows_of
@@ -235,9 +235,8 @@ class Encoder:
             if "input_ids" not in features:
                 raise UserError("a prompt model finds its [MASK] by token id and cannot be given embeddings instead")
             features["input_ids"] = self.prompt.in_views(features["input_ids"], views)
-        elif "position_ids" not in features and padding != "right" and self.backbone.takes_positions():
-            counted = features["attention_mask"].long().cumsum(dim=1) - 1
-            features["position_ids"] = counted.clamp(min=0) + self.backbone.first_position()
+        elif "position_ids" not in features and padding != "right":
+            features |= token_positions(self.backbone.model, features["attention_mask"])
         return features
 
     def _biases(self, mask: Tensor, views: int) -> Tensor:

@@ -199,6 +199,20 @@ def test_permuting_the_batch_and_wider_padding_change_nothing(
         torch.testing.assert_close(objective([other]), expected, rtol=1e-8, atol=1e-11)
 
 
+def test_padding_on_the_left_changes_nothing(made: Callable[..., DiffCSE], sentences: list[str]) -> None:
+    objective = made()
+    tokenizer: Any = objective.model.tokenizer
+    right = dict(objective.model.preprocess(sentences))  # type: ignore[operator]
+    expected = objective([dict(right)])
+    tokenizer.padding_side = "left"
+    left = dict(objective.model.preprocess(sentences))  # type: ignore[operator]
+    assert not left["attention_mask"][:, 0].all()
+    # The draws of a token, which are those of its place, stay with it.
+    places = (left["attention_mask"].cumsum(dim=1) - 1).clamp(min=0).repeat(2, 1)
+    objective.draw = lambda number, shape, device: NUMBERS[number][places]  # type: ignore[method-assign]
+    torch.testing.assert_close(objective([left]), expected, rtol=1e-10, atol=1e-13)
+
+
 def test_the_second_encoder_starts_as_a_copy_and_is_trained(folder: Path, sentences: list[str]) -> None:
     model = load_sentence_transformer(str(folder), device="cpu").train()
     objective = DiffCSE(model, weight=1.0)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.adversary.masked_lm import MaskedLM, head_at
+from holdfast.backbone import token_positions
 from holdfast.errors import UserError
 
 _ROWS = 32
@@ -72,7 +73,8 @@ def predicted(generator: MaskedLM, hidden: Tensor, mask: Tensor, wanted: Tensor)
         # The wanted places of each row first, in their order, then others up to the largest number of them.
         places = (~here).int().argsort(dim=1, stable=True)[:, :most]
         with head_at(generator.model, places):
-            logits = generator.model(input_ids=ids, attention_mask=mask[part]).logits
+            positions = {} if bool(mask[part][:, 0].all()) else token_positions(generator.model, mask[part])
+            logits = generator.model(input_ids=ids, attention_mask=mask[part], **positions).logits
         found = torch.where(here.gather(1, places), logits.argmax(dim=-1), ids.gather(1, places))
         result[part] = ids.scatter(1, places, found)
     return result

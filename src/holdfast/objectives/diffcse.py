@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from holdfast.adversary.equal_texts import Duplicates
 from holdfast.adversary.masked_lm import MaskedLM
 from holdfast.adversary.token_replacement import check_vocabulary, chosen_and_masked, predicted
-from holdfast.backbone import Backbone, Features
+from holdfast.backbone import Backbone, Features, token_positions
 from holdfast.distributed import mean_over_processes
 from holdfast.encoder import unwrap
 from holdfast.errors import UserError
@@ -28,7 +28,7 @@ from holdfast.objectives.option_checks import check_not_negative
 from holdfast.objectives.own_idea import attributes_replaced
 from holdfast.recomputation import recomputed
 
-_READ = ("input_ids", "attention_mask", "token_type_ids")
+_READ = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
 
 
 class DiffCSE(ContrastiveObjective):
@@ -205,7 +205,11 @@ class DiffCSE(ContrastiveObjective):
         features |= {"input_ids": edited, "changed": changed.long()}
         rows, losses, answers = [], [], []
         mask, most = features["attention_mask"], self.mini_batch_size
-        padding: Padding = "mixed" if self.as_released else padding_side(mask)  # the release's padding counts
+        padding: Padding = padding_side(mask)
+        if padding != "right":
+            assert self.discriminator is not None
+            features |= token_positions(Backbone.of(unwrap(self.discriminator)).model, mask)
+        padding = "mixed" if self.as_released else padding  # the release's padding counts
         in_parts = most is not None and len(z) > most
         for group in groups_within(mask, mask, padding, self.encoder.length_groups, most):
             part = cut_to(features, group)
