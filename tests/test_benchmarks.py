@@ -44,6 +44,7 @@ def test_all_benchmarks_are_run_with_what_is_given_and_others_left_out() -> None
     others = {
         "adv_defence",
         "adaptive_typos",
+        "poison_transfer",
         "positive_controls",
         "train_methods",
         "tune_learning_rate",
