@@ -46,6 +46,18 @@ def test_seeds_that_kept_other_steps_are_all_told() -> None:
     assert trainings_laid_out({"results": [row, plain]})[1] == [["A", "simcse", "100", "64", "50, 75"]]
 
 
+def test_the_dev_scores_before_and_after_a_training_are_told_where_they_are_known() -> None:
+    known = {"method": "adcl", "steps": 100, "batch": 64, "kept": 50, "start": 73.5}
+    rows = [
+        {"labels": {"x": "A"}, "trainings": [[{**known, "score": 48.8}], [{**known, "score": 1069.0}]]},
+        {"labels": {"x": "B"}, "trainings": [[{"method": "ct", "steps": 9, "batch": 8, "kept": 9}]]},
+    ]
+    header, lines = trainings_laid_out({"results": rows})
+    assert header[-3:] == ["kept step", "dev before", "dev"]
+    assert lines[0][-3:] == ["50", "73.50", "48.80, 1069.00"]
+    assert lines[1][-3:] == ["9", "not recorded", "not recorded"]
+
+
 def test_the_log_names_the_row_of_each_cell(settings: Settings) -> None:
     _, printed = told(settings())
     assert "encoder: SimCSE: simcse, seed 1" in printed

@@ -111,3 +111,7 @@ def test_the_last_step_kept_is_worth_a_look(tmp_path: Path) -> None:
     found = flag(tmp_path, "selection", selected=selected)
     assert (found.level, "the last one" in found.message) == ("look", True)
     assert flag(tmp_path, "selection", selected={**selected, "score": None}).level == "told", "nothing was selected by"
+    assert flag(tmp_path, "selection", selected={**selected, "start": selected["score"]}).level == found.level
+    worse = flag(tmp_path, "selection", selected={**selected, "start": selected["score"] + 1})
+    assert worse.level == "bad"
+    assert "made the encoder worse" in worse.message

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from holdfast.cli.train import _rows
+from holdfast.data.registry import load_pairs
 from holdfast.errors import UserError
 from holdfast.evaluation.sts_dev import StsDev
 from holdfast.models import load_sentence_transformer
@@ -132,7 +133,26 @@ def test_training_cuts_sentences_and_the_selection_does_not(
     given: dict[str, Any] = {"selection": "stsb-dev", "data": labelled, "eval_steps": 1, "max_length": 5}
     train(config(tiny, corpus, tmp_path / "out", max_steps=2, **given))
     assert widths == [5, 5], "the corpus has sentences of fourteen words"
-    assert limits == [64, 64], "the model's own limit"
+    assert limits == [64, 64, 64], "the model's own limit, before training and after each step"
+
+
+def test_an_encoder_that_is_worse_than_its_start_is_told(
+    tiny: Path, corpus: Path, labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {"selection": "stsb-dev", "data": labelled, "eval_steps": 1, "max_steps": 2}
+    result = train(config(tiny, corpus, tmp_path / "out", **given))
+    evaluator = StsDev(load_pairs("stsb", "dev", data=labelled))
+    expected = evaluator(load_sentence_transformer(str(tiny)))["stsb_dev_spearman"]
+    assert result["selected"]["start"] == pytest.approx(expected, abs=1e-9)
+    assert f"; {expected:.2f} before training)" in _rows(result)["step kept"]
+
+    scores = iter((50.0, 20.0, 30.0))
+    monkeypatch.setattr(StsDev, "__call__", lambda *given, **more: {"stsb_dev_spearman": next(scores)})
+    console = Console(file=io.StringIO(), width=200)
+    result = train(config(tiny, corpus, tmp_path / "worse", **given), console=console)
+    assert (result["selected"]["start"], result["selected"]["score"]) == (50.0, 30.0)
+    line = "the training made the encoder worse: its dev score is 30.00, and was 50.00 before"
+    assert line in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_the_learning_rate_falls_linearly_to_nothing(tiny: Path, corpus: Path, tmp_path: Path) -> None:

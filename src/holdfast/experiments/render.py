@@ -215,22 +215,33 @@ def detectable(result: Mapping[str, Any]) -> list[str]:
 def trainings_laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Return the header and the lines of the trainings behind each row, as text; no lines if nothing was trained.
 
-    A row whose columns have trainings of their own has a line for each.
+    A row whose columns have trainings of their own has a line for each. The scores on development data are those of
+    the model before the training and of the kept step; results of before 2026-11-26 have none.
     """
-    lines: dict[tuple[str, ...], None] = {}
-    for row in result["results"]:
-        for stage in zip(*row.get("trainings", ()), strict=False):
-            cells = [_all(seed[name] for seed in stage) for name in ("method", "steps", "batch", "kept")]
-            line = (*row["labels"].values(), *cells)
-            lines[line] = None
-    header = [*result["results"][0]["labels"], "training", "steps", "batch", "kept step"]
+    rows = [
+        (row["labels"], stage) for row in result["results"] for stage in zip(*row.get("trainings", ()), strict=False)
+    ]
+    named = {"training": "method", "steps": "steps", "batch": "batch", "kept step": "kept"}
+    if any("start" in seed for _, stage in rows for seed in stage):
+        named |= {"dev before": "start", "dev": "score"}
+    lines = dict.fromkeys(
+        (*labels.values(), *(_all(seed.get(name) for seed in stage) for name in named.values()))
+        for labels, stage in rows
+    )
+    header = [*result["results"][0]["labels"], *named]
     return header, [list(line) for line in lines]
 
 
 def _all(values: Iterable[Any]) -> str:
     """Return the values of all seeds, or the one that they share."""
-    held = [f"{value:,}" if isinstance(value, int) else "not recorded" if value is None else value for value in values]
+    held = [_one(value) for value in values]
     return held[0] if len(set(held)) == 1 else ", ".join(held)
+
+
+def _one(value: Any) -> str:
+    if value is None:
+        return "not recorded"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 def text_lines(result: Mapping[str, Any]) -> list[str]:

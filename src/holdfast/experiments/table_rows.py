@@ -103,7 +103,8 @@ def result_of(cell: Cell, store: Store) -> dict[str, Any]:
 def trainings_of(cell: Cell, store: Store) -> list[dict[str, Any]]:
     """Return ``{method, steps, batch, kept}`` for each training of the encoder that a cell measures, in their order.
 
-    ``batch`` counts the sentences of an optimiser's step; ``kept`` is the step whose weights were kept.
+    ``batch`` counts the sentences of an optimiser's step; ``kept`` is the step whose weights were kept. Where it was
+    chosen on development data, ``start`` and ``score`` are the scores before the training and of that step.
     """
     found = []
     for encoder in in_order([cell]):
@@ -112,9 +113,9 @@ def trainings_of(cell: Cell, store: Store) -> list[dict[str, Any]]:
             training, chosen = result["protocol"]["training"], result["selected"]
             batch = training["batch_size"] * training["accumulate"]
             kept = chosen.get("step", chosen["steps"])
-            found.append(
-                {"method": result["protocol"]["method"], "steps": chosen["steps"], "batch": batch, "kept": kept}
-            )
+            scores = {name: chosen[name] for name in ("start", "score") if chosen.get(name) is not None}
+            method, steps = result["protocol"]["method"], chosen["steps"]
+            found.append({"method": method, "steps": steps, "batch": batch, "kept": kept, **scores})
     return found
 
 

@@ -159,9 +159,19 @@ def _duplicates(log: Sequence[Record], options: Mapping[str, Any]) -> Flag | Non
     return Flag("look" if max(shares.values()) >= LARGE else "told", "duplicates", message) if message else None
 
 
+def below_start(selected: Mapping[str, Any]) -> str:
+    """Return a message if the kept step's score is below that of the model before training; "" if it is not known."""
+    score, start = (number_of(selected.get(key)) for key in ("score", "start"))
+    if score is None or start is None or score >= start:
+        return ""
+    return f"the training made the encoder worse: its dev score is {score:.2f}, and was {start:.2f} before"
+
+
 def _selected(selected: Any) -> Flag | None:
     if not isinstance(selected, dict):
         return None
+    if message := below_start(selected):
+        return Flag("bad", "selection", message)
     step, steps, score = (number_of(selected.get(key)) for key in ("step", "steps", "score"))
     if step is None or steps is None:
         return None

@@ -36,6 +36,7 @@ from holdfast.runs.best_weights import KeepBest
 from holdfast.runs.duplicate_shares import duplicates_before, logged_shares
 from holdfast.runs.run import Run
 from holdfast.runs.run_log import METRICS_FILE, read_log
+from holdfast.runs.soundness import below_start
 from holdfast.runs.training_progress import TrainingProgress, TrainingStage
 from holdfast.static_encoder import static_module, trainable
 from holdfast.text_prompts import prompt_of
@@ -249,6 +250,7 @@ def _run(
         run.print(_duplicates_line(config, corpus, encoder, record["options"]), *objective.notices)
     freeze_unused(encoder, encoder.tokenise(corpus.dataset[:2]["sentence"]))
     best = KeepBest(config.output, metric) if evaluator else None
+    start = _score_before_training(evaluator, model) if choice is None else None
     trainer = HoldfastTrainer(
         model=model,
         args=trainer_arguments(
@@ -281,7 +283,8 @@ def _run(
         chosen["protocol"] = SELECTION_PROTOCOLS[record["selection"]]
         if best is not None and best.score is not None:
             best.restore(model)
-            chosen |= {"step": best.step, "score": best.score}
+            chosen |= {"step": best.step, "score": best.score, "start": start}
+        run.print(below_start(chosen))
     return _finish(config, model, {**summary, "selected": chosen}, seconds, run)
 
 
@@ -298,6 +301,19 @@ def _evaluator(
         return None, _METRIC
     pairs = load_pairs("stsb", "dev", data=config.data)
     return StsDev(pairs, max_seq_length=limit, precision=precision), _METRIC
+
+
+def _score_before_training(evaluator: BaseEvaluator | None, model: SentenceTransformer) -> float | None:
+    """Return the score of the model that a training starts from; None if it has none: its vectors may be all alike.
+
+    A resumed run measures it again: its model is the same until the trainer loads the checkpoint.
+    """
+    if not isinstance(evaluator, StsDev):
+        return None
+    try:
+        return evaluator(model)[_METRIC.removeprefix("eval_")]
+    except UserError:
+        return None
 
 
 def _evaluations(evaluator: BaseEvaluator | None, choice: WeightChoice | None) -> int | None:
