@@ -42,9 +42,7 @@ dropout, then begin nearer than its positives, with dropout; the views of `l2p-c
 of `adcl` differ more by the age of their encoder than by their texts. "simcse": the random BERT after 30 steps of
 SimCSE.
 """
-OWN_OPTIONS: dict[str, dict[str, Any]] = {
-    "adcl": {"source": "masked-lm", "min_similarity": -1.0, "momentum_warm_up": False}
-}
+OWN_OPTIONS: dict[str, dict[str, Any]] = {"adcl": {"source": "masked-lm", "min_similarity": -1.0}}
 """Options of a method and of its measurement: no two of the random word vectors have a cosine of 0.5."""
 
 

@@ -154,9 +154,9 @@ def test_adcl_has_the_papers_head_at_paper_scale_alone(plan: Plan) -> None:
     }
     for table, place in places.items():
         paper, small = (encoder_of(plan(table, scale)[place]).settings["options"] for scale in ("paper", "small"))
-        names = ("projection", "normalize", "momentum_warm_up", "queue_size")
-        assert [paper[name] for name in names] == ["mlp", False, False, 32768], table
-        assert [small[name] for name in names] == ["linear", True, True, 25600 // 8], table
+        names = ("projection", "normalize", "queue_size")
+        assert [paper[name] for name in names] == ["mlp", False, 32768], table
+        assert [small[name] for name in names] == ["linear", True, 25600 // 8], table
 
 
 def test_pre_generated_texts_are_of_the_attack_that_is_made_on_the_fly(plan: Plan) -> None:

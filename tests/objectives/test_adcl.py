@@ -547,19 +547,19 @@ def test_without_synonyms_the_masked_lm_proposes_and_says_so(
 
 
 @pytest.mark.parametrize("preset", ["paper", "as_released"])
-def test_the_presets_keep_the_papers_attack_head_and_momentum(
+def test_the_presets_keep_the_papers_attack_and_head(
     exact_model: Any, masked_lm: Path, preset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("HOLDFAST_DATA", raising=False)
     objective = ADCL(exact_model, **{**ADCL.PRESETS[preset], "masked_lm": str(masked_lm), "queue_size": 8})
     assert objective.attack is not None
     assert "input embeddings" in objective.attack.proposer.source
-    assert not objective.follower.warm_up
     kinds = {"paper": ["Linear", "Sigmoid", "Linear", "Tanh"], "as_released": ["Linear", "Tanh"]}
     assert [type(layer).__name__ for layer in objective.head.layers] == kinds[preset]
     assert objective.notices == []
     default = ADCL(exact_model, positives="dropout")
-    assert default.follower.warm_up
+    assert not objective.follower.warm_up
+    assert not default.follower.warm_up
     assert default.normalize
     assert not objective.normalize
     assert [type(layer).__name__ for layer in default.head.layers] == ["Linear", "Tanh"]

@@ -55,8 +55,8 @@ class ADCL(Objective):
         roles: "paper": x is the query and x' the key; "swapped": x' is the query, with gradient, and x the key.
         queue_size: Q, the number of keys; unfilled slots are ignored.
         momentum: m in [0, 1].
-        momentum_warm_up: start from a small momentum: update k uses min(m, (1 + k) / (10 + k)), for runs that are not
-            much longer than 1 / (1 − m) steps.
+        momentum_warm_up: start from a small momentum: update k uses min(m, (1 + k) / (10 + k)). In short runs it
+            makes the encoder worse (``docs/methods/adcl.md``).
         temperature: τ.
         normalize: scale z to unit length: cosines, instead of the paper's inner products.
         projection: g: "linear" for Linear(d, c), Tanh, as in the release; "mlp" for the paper's Linear(d, d), Sigmoid,
@@ -99,7 +99,6 @@ class ADCL(Objective):
             "source": "masked-lm",
             "projection": "mlp",
             "normalize": False,
-            "momentum_warm_up": False,
             "duplicates": "keep",
         },
         "as_released": {
@@ -107,7 +106,6 @@ class ADCL(Objective):
             "queue_size": 65536,
             "projection": "linear",
             "normalize": False,
-            "momentum_warm_up": False,
             "source": "masked-lm",
             "candidates": 26,
             "min_similarity": -1.0,
@@ -127,7 +125,7 @@ class ADCL(Objective):
         roles: Roles = "paper",
         queue_size: int = 32768,
         momentum: float = 0.999,
-        momentum_warm_up: bool = True,
+        momentum_warm_up: bool = False,
         temperature: float = 0.07,
         normalize: bool = True,
         projection: ProjectionKind = "linear",
