@@ -88,7 +88,7 @@ class ADCL(Objective):
     TITLE: ClassVar = "ADCL"
     IDEA: ClassVar = "momentum contrast; the positive is the sentence with words exchanged to raise the loss (eq. 1)"
     OWN_IDEA: ClassVar = "words replaced in the positive"
-    IDEA_SHARE: ClassVar = 0.67
+    IDEA_SHARE: ClassVar = 0.94
     CITATION: ClassVar = (
         "Meng, Dong, Sachan and Wattenhofer. Self-Supervised Contrastive Learning with Adversarial Perturbations for "
         "Defending Word Substitution-based Attacks. Findings of NAACL 2022."
