@@ -200,6 +200,9 @@ def test_what_is_in_a_resource_counts(setting: Setting, tmp_path: Path, resource
     says = with_("attack", recipe=recipe)
     before = Planner(given).plan(says, 1).key
     assert Planner(given).plan(says, 1).key == before
+    moved = value.replace(str(tmp_path), str(shutil.copytree(tmp_path, tmp_path / "elsewhere")))
+    elsewhere = replace(given, resources=replace(given.resources, **{name: moved}))
+    assert Planner(elsewhere).plan(says, 1).key == before, "where it lies does not count"
     file.write_text(file.read_text() + " ")
     assert Planner(given).plan(says, 1).key != before
 

@@ -126,15 +126,14 @@ class Identities:
         return {"selection": "stsb-dev", "selected_on": [self.file(path) for path in files] or str(dev.hub)}
 
     def resources(self, needed: Sequence[str], names: ResourceNames) -> dict[str, Any]:
-        """Return the names and hashes of the resources that a recipe needs; others do not change its attack.
+        """Return the hashes of the resources that a recipe needs, or the names of those that are no files here.
 
-        The similarity encoder is always included, since it measures the adversarial texts.
+        Other resources do not change its attack. The similarity encoder is always included, since it measures the
+        adversarial texts.
         """
-        return {
-            name: [value, self._resource_files(name, value)]
-            for name, value in vars(names).items()
-            if name in needed or name == "similarity"
-        }
+        used = {name: value for name, value in vars(names).items() if name in needed or name == "similarity"}
+        found = {name: self._resource_files(name, value) for name, value in used.items()}
+        return {name: value if found[name] is None else found[name] for name, value in used.items()}
 
     def synonyms(self, name: str) -> list[str] | None:
         """Return the hashes of the files of synonyms; None for those that are checked at download.
