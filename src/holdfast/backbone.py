@@ -129,8 +129,7 @@ class Backbone:
 
     def first_position(self) -> int:
         """Return the position id of a row's first token: 0, or the one after padding if padding has a position."""
-        table = position_table(self.model)
-        return 0 if table is None else first_position(table)
+        return _first_position(self.model)
 
     def takes_positions(self) -> bool:
         """Return True if the model accepts position ids."""
@@ -145,13 +144,17 @@ def token_positions(model: nn.Module, mask: Tensor) -> dict[str, Tensor]:
     """
     if not _takes_positions(model):
         return {}
-    table = position_table(model)
     counted = mask.long().cumsum(dim=1) - 1
-    return {"position_ids": counted.clamp(min=0) + (0 if table is None else first_position(table))}
+    return {"position_ids": counted.clamp(min=0) + _first_position(model)}
 
 
 def _takes_positions(model: nn.Module) -> bool:
     return "position_ids" in inspect.signature(model.forward).parameters
+
+
+def _first_position(model: nn.Module) -> int:
+    table = position_table(model)
+    return 0 if table is None else first_position(table)
 
 
 class _EmbeddedError(Exception):

@@ -42,9 +42,8 @@ def train(settings: TrainConfig, call: Call) -> None:
 
 def _rows(result: Mapping[str, Any]) -> dict[str, str]:
     chosen, protocol = result["selected"], result["protocol"]
-    kept = f"{chosen['step']} (STS-B dev {chosen['score']:.2f})" if "step" in chosen else "the last"
-    if chosen.get("start") is not None:
-        kept = f"{kept[:-1]}; {chosen['start']:.2f} before training)"
+    before = f"; {chosen['start']:.2f} before training" if chosen.get("start") is not None else ""
+    kept = f"{chosen['step']} (STS-B dev {chosen['score']:.2f}{before})" if "step" in chosen else "the last"
     corpus = protocol["corpus"]
     return {
         "method": protocol["method"] + (f" ({protocol['preset']})" if protocol["preset"] else ""),

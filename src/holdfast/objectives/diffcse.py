@@ -205,11 +205,11 @@ class DiffCSE(ContrastiveObjective):
         features |= {"input_ids": edited, "changed": changed.long()}
         rows, losses, answers = [], [], []
         mask, most = features["attention_mask"], self.mini_batch_size
-        padding: Padding = padding_side(mask)
-        if padding != "right":
+        side = padding_side(mask)
+        if side != "right":
             assert self.discriminator is not None
             features |= token_positions(Backbone.of(unwrap(self.discriminator)).model, mask)
-        padding = "mixed" if self.as_released else padding  # the release's padding counts
+        padding: Padding = "mixed" if self.as_released else side  # the release's padding counts
         in_parts = most is not None and len(z) > most
         for group in groups_within(mask, mask, padding, self.encoder.length_groups, most):
             part = cut_to(features, group)

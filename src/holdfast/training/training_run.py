@@ -250,7 +250,7 @@ def _run(
         run.print(_duplicates_line(config, corpus, encoder, record["options"]), *objective.notices)
     freeze_unused(encoder, encoder.tokenise(corpus.dataset[:2]["sentence"]))
     best = KeepBest(config.output, metric) if evaluator else None
-    start = _score_before_training(evaluator, model) if choice is None else None
+    start = _score_before_training(evaluator, model)
     trainer = HoldfastTrainer(
         model=model,
         args=trainer_arguments(
@@ -304,7 +304,9 @@ def _evaluator(
 
 
 def _score_before_training(evaluator: BaseEvaluator | None, model: SentenceTransformer) -> float | None:
-    """Return the score of the model that a training starts from; None if it has none: its vectors may be all alike.
+    """Return the score on STS-B dev of the model that a training starts from.
+
+    It is None if nothing is selected on STS-B dev, or if the model has no score: its vectors may be all alike.
 
     A resumed run measures it again: its model is the same until the trainer loads the checkpoint.
     """
