@@ -83,11 +83,12 @@ def test_one_batch_equals_many(
     torch.testing.assert_close(torch.tensor(encode_sentences(model, sentences)), expected, rtol=1e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_left_padding_moves_no_position_of_a_table(
-    make_encoder_model: Callable[..., Any], sentences: list[str]
+    kind: str, make_encoder_model: Callable[..., Any], sentences: list[str]
 ) -> None:
-    """BERT has a table of positions: a row that begins with padding gets the positions of its tokens."""
-    model = make_encoder_model("bert", pooling="mean")
+    """A row that begins with padding gets the positions of its tokens; RoBERTa's begin after that of padding."""
+    model = make_encoder_model(kind, pooling="mean")
     alone = torch.cat([Encoder(model).encode(Encoder(model).tokenise([each])) for each in sentences])
     model.tokenizer.padding_side = "left"
     for groups in (1, 4):
