@@ -89,7 +89,12 @@ def measured(control: Control, arm: Arm, seed: int, texts: HeldOut, options: arg
     spaces = [space for space in control.spaces if space == "vector" or run.head is not None]
     with in_precision_of_training(run):
         values = {space: control.values(run, texts, seed, space=space) for space in spaces}
-    return {space: {name: list(map(float, row)) for name, row in found.items()} for space, found in values.items()}
+    return {space: {name: list(map(rounded, row)) for name, row in found.items()} for space, found in values.items()}
+
+
+def rounded(value: float) -> float:
+    """Return a value with seven significant digits, as fp32 has."""
+    return float(f"{value:.7g}")
 
 
 @contextlib.contextmanager

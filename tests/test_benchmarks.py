@@ -53,6 +53,7 @@ def test_all_benchmarks_are_run_with_what_is_given_and_others_left_out() -> None
         "fit_typing",
         "harden_seeds",
         "idea_share",
+        "kept_cells",
         "hardening_study",
         "noise_likeness",
         "normaliser",

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import threading
 import time
@@ -118,6 +119,10 @@ def test_jobs_make_the_cells_that_this_process_makes(settings: Settings, made: l
     assert not list(output.glob("jobs/*/*.json"))
     reproduce(settings(only=["NP"], output=output, executor="local"))
     assert len(list(output.glob("jobs/local-*/logs/*_log.out"))) == 2  # finished cells get no jobs
+    next(output.glob("cells/classifier-*/model/model.safetensors")).unlink()
+    shutil.rmtree(next(output.glob("cells/attack-*")))
+    reproduce(settings(only=["NP"], output=output, executor="local"))
+    assert len(list(output.glob("jobs/local-*/logs/*_log.out"))) == 4  # the model that the attack takes gets one
 
 
 # --- the engine of this machine, with jobs that do nothing -----------------------------------------------------------

@@ -25,6 +25,7 @@ from holdfast.experiments import reproduction as experiments
 from holdfast.experiments import table_rows as of_tables
 from holdfast.experiments.definition import known_tables, tables_named
 from holdfast.experiments.measures import measured
+from holdfast.experiments.plan import plan
 from holdfast.experiments.render import latex, markdown, reasons
 from holdfast.experiments.reproduce_settings import ReproduceSettings
 from holdfast.experiments.reproduction import describe_tables, reproduce
@@ -411,6 +412,38 @@ def test_the_table_so_far(settings: Settings, made: list[str], capsys: pytest.Ca
     row = next(row for row in more["results"] if (row["task"], row["split"]) == ("SimCSE", "Mean"))
     assert (row["seeds"], row["not_run"]) == ([1], ["not all of its columns' seeds were run"])
     assert "With fewer than 2 seeds: NP (1), SimCSE (1).\n" in markdown(more)
+
+
+def test_a_removed_model_is_made_again_only_where_a_cell_takes_it(settings: Settings, made: list[str]) -> None:
+    whole, given = reproduce(settings()), settings()
+    records = sorted(given.output.glob("cells/*/model/results.json"))
+    kinds = [path.parts[-3].partition("-")[0] for path in records]
+    assert kinds == ["classifier", "classifier", "encoder"]
+    for path in records:
+        for name in read_result(path)["model_files"]:
+            (path.parent / name).unlink()
+    made.clear()
+
+    def planned() -> int:
+        return sum(sort.cells - sort.finished for sort in plan([given]).sorts)
+
+    assert planned() == 0
+    assert values(reproduce(settings())) == values(whole)
+    assert values(reproduce(settings(so_far=True))) == values(whole)
+    assert made == []
+    (attacked,) = (
+        cell for row in whole["results"] for cell in row["cells"] if (row["task"], row["split"]) == ("SimCSE", "Typos")
+    )
+    shutil.rmtree(next(given.output.glob(f"cells/attack-{attacked[:12]}")))
+    assert planned() == 3
+    again = reproduce(settings())
+    assert [label.partition(":")[0] for label in made] == ["encoder", "classifier", "attack"]
+    assert values(again) == values(whole)
+    made.clear()
+    weights = next(given.output.glob("cells/encoder-*/model/model.safetensors"))
+    weights.write_bytes(weights.read_bytes()[:-1])  # changed: damage
+    reproduce(settings())
+    assert [label.partition(":")[0] for label in made] == ["encoder"]
 
 
 def test_the_command(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,7 +53,7 @@ class Work:
 
 
 def make(cell: Cell, store: Store, setting: Setting, console: Console, command: list[str], *, jobs: int = 1) -> None:
-    """Make a cell that is missing or damaged, unless another process has made it in the meantime.
+    """Make a cell that is missing, damaged or without its model, unless another process has made it in the meantime.
 
     ``jobs``, the number of cells made at the same time, is recorded: cells that share the machine take longer.
 
@@ -62,7 +62,7 @@ def make(cell: Cell, store: Store, setting: Setting, console: Console, command: 
         UserError: as the command of its kind.
     """
     with store.alone(cell):
-        if store.damage(cell) is not None:
+        if store.damage(cell) is not None or store.model_removed(cell):
             store.discard(cell)
         if not store.finished(cell):
             began = time.monotonic()

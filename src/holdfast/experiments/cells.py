@@ -8,7 +8,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -121,6 +121,8 @@ class Store:
     def damage(self, cell: Cell) -> str | None:
         """Describe the damage of a finished cell, which must then be repeated; None if there is no damage.
 
+        Files of a model that were removed are no damage (`model_removed`).
+
         Raises:
             UserError: its result is intact but belongs to another cell or another run.
         """
@@ -149,7 +151,7 @@ class Store:
         except UserError as error:
             return str(error)
         refuse_foreign(file, result.get(RUN), run)
-        other = altered_files(product, result["model_files"])
+        other = [name for name in altered_files(product, result["model_files"]) if (product / name).exists()]
         return f"{product} was changed after it was written: {', '.join(other)}" if other else None
 
     def _result_file(self, cell: Cell) -> Path:
@@ -159,6 +161,28 @@ class Store:
         """Return the keys of the cells to make, each with a description of its damage, or an empty text."""
         damaged = ((cell, self.damage(cell)) for cell in cells)
         return {cell.key: damage or "" for cell, damage in damaged if damage is not None or not self.finished(cell)}
+
+    def model_removed(self, cell: Cell) -> bool:
+        """Return True if files of a finished cell's model were removed and its result was kept.
+
+        Such a cell can still be read, and is made again only if a cell to make takes its model.
+        """
+        if cell.kind not in _MODELS or not (self.place(cell) / CELL_FILE).exists():
+            return False
+        product, files = self.product(cell), read_object(self._result_file(cell)).get("model_files", {})
+        return not all((product / name).exists() for name in files)
+
+    def to_make(self, cells: Sequence[Cell], left: Container[str]) -> list[Cell]:
+        """Return those of ``cells`` (inputs first) that are ``left``, and those whose removed model they take."""
+        needed = {cell.key for cell in cells if cell.key in left}
+        for cell in reversed(cells):
+            if cell.key in needed:
+                needed.update(taken.key for taken in cell.inputs.values() if self.model_removed(taken))
+        return [cell for cell in cells if cell.key in needed]
+
+    def usable(self, cell: Cell) -> bool:
+        """Return True if a cell is finished and intact, with its model."""
+        return self.damage(cell) is None and self.finished(cell) and not self.model_removed(cell)
 
     @contextlib.contextmanager
     def alone(self, cell: Cell) -> Iterator[None]:

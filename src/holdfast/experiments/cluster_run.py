@@ -161,7 +161,7 @@ class _Jobs:
             now, running = time.monotonic(), [each.cell for each in self._running]
             open_ = ready(self._waiting, running, failed)
             due = [cell for cell in open_ if self._not_before.get(cell.key, 0.0) <= now][:free]
-            made = [cell for cell in due if not self._store.left([cell])]
+            made = [cell for cell in due if self._store.usable(cell)]
             if not made:
                 return due
             self._waiting = [cell for cell in self._waiting if cell not in made]

@@ -84,16 +84,16 @@ def plan(tables: Sequence[ReproduceSettings], *, console: Console | None = None)
     prepared = prepare(tables)
     store = prepared[0].store
     cells = [cell for cell in in_order(cell for each in prepared for cell in each.wanted) if cell.kind != "model"]
-    to_make = store.left(cells)
+    to_do = store.to_make(cells, store.left(cells))
+    keys = {cell.key for cell in to_do}
     durations = Durations(store.records())
     sorts: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         sorts.setdefault((cell.kind, sort_name(cell.kind, cell.settings)), []).append(cell)
     planned = []
     for (kind, sort), members in sorts.items():
-        left = [cell for cell in members if cell.key in to_make]
+        left = [cell for cell in members if cell.key in keys]
         planned.append(Planned(kind, sort, len(members), len(members) - len(left), durations.of(left)))
-    to_do = [cell for cell in cells if cell.key in to_make]
     trainings = [cell for cell in to_do if cell.kind == "encoder"]
     measured = memory_of_trainings(trainings, prepared[0].setting, memory, console) if memory is not None else []
     settings, setting = tables[0], prepared[0].setting

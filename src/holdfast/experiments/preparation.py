@@ -126,7 +126,8 @@ def prepare(tables: Sequence[ReproduceSettings]) -> list[Prepared]:
         changes = _Changes(scale.changes)
         entries = planned_entries(definition, Planner(setting, identity), settings, changes)
         store = Store(settings.output / "cells")
-        unfinished = (cell for cell in _cells(entries) if not _is_finished(store, cell))
+        cells = _cells(entries)
+        unfinished = store.to_make(cells, {cell.key for cell in cells if not _is_finished(store, cell)})
         reasons = {} if settings.so_far else checks.unmakeable(unfinished)
         found.append(
             Prepared(

@@ -131,7 +131,7 @@ def make_cells(tables: Sequence[Prepared], console: Console, command: list[str])
     for line in store.describe(cell for cell in every if cell.key not in left):
         console.print(line, markup=False, highlight=False)
     cells = in_order(cell for each in tables for cell in each.wanted)
-    todo = [cell for cell in cells if cell.key in left]
+    todo = store.to_make(cells, left)
     console.print(f"{len(cells)} cells, {len(cells) - len(todo)} of them finished", highlight=False)
     jobs = settings.jobs or devices_here()
     if settings.executor is not None:
