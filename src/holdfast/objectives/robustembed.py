@@ -15,7 +15,7 @@ from holdfast.adversary.equal_texts import Duplicates
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder
-from holdfast.objectives.contrastive import cosine_matrix, full_precision, info_nce
+from holdfast.objectives.contrastive import cosine_matrix, full_precision, info_nce, own_or_equal
 from holdfast.objectives.contrastive_objective import ContrastiveObjective
 from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import HeadKind
@@ -244,9 +244,7 @@ def _clean_negatives(
     with full_precision(queries):
         similarities = torch.stack([cosine_matrix(queries, keys) for keys in positives], dim=1) / temperature
         matching = similarities[rows, :, rows + offset]  # (B, views)
-        others = similarities[:, 0].scatter(1, (rows + offset)[:, None], float("-inf"))
-        if equal is not None:
-            others = others.masked_fill(equal, float("-inf"))
+        others = similarities[:, 0].masked_fill(own_or_equal(similarities[:, 0], equal, rows + offset), float("-inf"))
         return (torch.cat([matching, others], dim=1).logsumexp(dim=1) - matching.logsumexp(dim=1)).mean()
 
 
