@@ -219,7 +219,7 @@ def test_what_another_run_makes_is_left_to_it(cluster: Cluster) -> None:
     # What has been made elsewhere before it is submitted is not submitted.
     before = len(cluster.calls("sbatch"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Store, "left", lambda self, cells: {})
+        patch.setattr(Store, "usable", lambda self, cell: True)
         assert cluster.make([cell("encoder", n=7)]) == {}
     assert len(cluster.calls("sbatch")) == before
 
