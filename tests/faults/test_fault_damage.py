@@ -271,12 +271,17 @@ def test_a_damaged_cell_is_made_again(damage: str, tmp_path: Path) -> None:
     write_result(model / "results.json", {**result(), **model_identity(model)})
     store.finish(cell, 0.0)
     assert store.damage(cell) is None
+    assert store.usable(cell)
     if damage == "number":
         text = (model / "results.json").read_text()
         (model / "results.json").write_text(text.replace("80.0625", "90.0"))
     elif damage == "weights":
         flip(model / "model.safetensors", 200)
     elif damage == "config":
+        (model / "config.json").unlink()  # a removed file: the result can be read, the model is not taken
+        assert store.damage(cell) is None
+        assert store.model_removed(cell)
+        assert not store.usable(cell)
         (model / "config.json").write_text("{")
     elif damage == "modules":
         (model / "modules.json").write_text("[{")  # which names the model's folders
@@ -284,6 +289,7 @@ def test_a_damaged_cell_is_made_again(damage: str, tmp_path: Path) -> None:
         path = store.place(cell) / CELL_FILE if damage == "cell" else model / "results.json"
         path.write_bytes(path.read_bytes()[:-20])
     assert store.damage(cell) is not None
+    assert not store.usable(cell)
     store.discard(cell)
     assert not store.finished(cell)
     assert store.damage(cell) is None
