@@ -24,9 +24,17 @@ def assert_same_gradients(ours: dict[str, Tensor], theirs: dict[str, Tensor]) ->
     assert max(grad.abs().max() for grad in theirs.values()) > 1e-3
 
 
-def in_another_order_and_wider(batch: dict[str, Any]) -> list[dict[str, Any]]:
-    """A batch of 8 sentences in another order, and with five more columns of padding."""
-    order = torch.randperm(8, generator=torch.Generator().manual_seed(0))
-    mixed = {key: value[order] if isinstance(value, Tensor) else value for key, value in batch.items()}
-    wide = {key: F.pad(value, (0, 5)) if isinstance(value, Tensor) else value for key, value in batch.items()}
-    return [mixed, wide]
+def another_order() -> Tensor:
+    """An order of 8 sentences that is not their own."""
+    return torch.randperm(8, generator=torch.Generator().manual_seed(0))
+
+
+def reordered(batch: dict[str, Any]) -> dict[str, Any]:
+    """A batch of 8 sentences in another order."""
+    order = another_order()
+    return {key: value[order] if isinstance(value, Tensor) else value for key, value in batch.items()}
+
+
+def wider(batch: dict[str, Any]) -> dict[str, Any]:
+    """A batch with five more columns of padding."""
+    return {key: F.pad(value, (0, 5)) if isinstance(value, Tensor) else value for key, value in batch.items()}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from gradient_checks import gradients
+from gradient_checks import gradients, wider
 
 from holdfast.adversary.balls import sentence_norm
 from holdfast.adversary.gradient_encoder import recovered_texts, with_texts
@@ -258,11 +258,7 @@ def test_the_attack_climbs_inside_its_ball_and_leaves_no_trace(
 
 def test_wider_padding_changes_nothing(exact_model: Any, batch: dict[str, Any]) -> None:
     objective = build(exact_model)
-    wide = {
-        key: torch.nn.functional.pad(value, (0, 5)) if isinstance(value, torch.Tensor) else value
-        for key, value in batch.items()
-    }
-    torch.testing.assert_close(objective([dict(batch)]), objective([wide]), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(objective([dict(batch)]), objective([wider(batch)]), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("dropout", [False, True])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from gradient_checks import assert_same_gradients, gradients, in_another_order_and_wider
+from gradient_checks import assert_same_gradients, gradients, reordered, wider
 from sentence_transformers.sentence_transformer.modules import Dense
 from torch import nn
 
@@ -195,7 +195,7 @@ def test_permuting_the_batch_and_wider_padding_change_nothing(
     objective = made(head="bn")
     batch = dict(objective.model.preprocess(sentences))  # type: ignore[operator]
     expected = objective([dict(batch)])
-    for other in in_another_order_and_wider(batch):
+    for other in (reordered(batch), wider(batch)):
         torch.testing.assert_close(objective([other]), expected, rtol=1e-8, atol=1e-11)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from gradient_checks import gradients
+from gradient_checks import gradients, wider
 
 from holdfast.adversary.weakening import Weakening
 from holdfast.objectives import (
@@ -182,12 +182,8 @@ def test_the_order_and_the_padding_of_a_batch_with_equal_texts_change_nothing(
     if case in ("ct", "robustembed, as released"):
         pytest.skip("its pairs are made by the rows' order")
     mixed = [TOLD[i] for i in (3, 0, 7, 1, 6, 2, 5, 4)]
-    wide = {
-        key: torch.nn.functional.pad(value, (0, 5)) if isinstance(value, torch.Tensor) else value
-        for key, value in batch.items()
-    }
     found = []
-    for features, rows in ((batch, TOLD), (batch, mixed), (wide, TOLD)):
+    for features, rows in ((batch, TOLD), (batch, mixed), (wider(batch), TOLD)):
         objective = made(case, exact_model).double()
         loss_of(objective, rows_of(features, [4, 5, 6, 7, 0, 1, 2, 3]))  # into the queue, where there is one
         found.append(loss_of(objective, rows_of(features, rows)))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from gradient_checks import assert_same_gradients, gradients, in_another_order_and_wider
+from gradient_checks import assert_same_gradients, gradients, reordered, wider
 from torch.nn import functional as F
 
 from holdfast.encoder import Encoder
@@ -184,7 +184,7 @@ def test_permuting_the_batch_and_wider_padding_change_nothing(exact_model: Any, 
         objective = RankCSE(exact_model, distillation=distillation).double()  # type: ignore[arg-type]
         moved_teacher(objective)
         expected = objective([dict(batch)])
-        for other in in_another_order_and_wider(batch):
+        for other in (reordered(batch), wider(batch)):
             torch.testing.assert_close(objective([other]), expected, rtol=1e-9, atol=1e-12)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from gradient_checks import assert_same_gradients, gradients, in_another_order_and_wider
+from gradient_checks import assert_same_gradients, gradients, reordered, wider
 
 from holdfast.objectives import SimCSE, SimCSEPlus
 
@@ -150,7 +150,7 @@ def test_without_its_idea_it_is_simcse_with_the_same_dropout(
 def test_permuting_the_batch_and_wider_padding_change_nothing(exact_model: Any, batch: dict[str, Any]) -> None:
     objective = SimCSEPlus(exact_model).double()
     expected = objective([dict(batch)])
-    for other in in_another_order_and_wider(batch):
+    for other in (reordered(batch), wider(batch)):
         torch.testing.assert_close(objective([other]), expected, rtol=1e-9, atol=1e-12)
 
 
