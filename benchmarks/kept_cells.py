@@ -28,8 +28,9 @@ from holdfast.results import HASH, content_sha256, write_result
 from holdfast.runs.run_log import RESULT_FILE, RUN_FILE
 
 MODELS = ("encoder", "baseline")
-ITEMS = {"gold", "similarity"}
-"""The items of an evaluation that can be kept: of each pair the gold score, which is left out, and the cosine."""
+ITEMS = {"gold", "similarity", "correct"}
+"""The items of an evaluation that can be kept: of each pair the gold score, which is left out, and the cosine; of each
+sentence of a transfer task a 1 if its class was found, else a 0. These are kept as one word."""
 
 
 def files_of(folder: Path) -> dict[str, Path]:
@@ -45,7 +46,10 @@ def without_gold(result: dict[str, Any], folder: Path) -> dict[str, Any]:
         items = row.get("items", {})
         if not set(items) <= ITEMS:
             sys.exit(f"{folder}: items of {row['task']} that cannot be kept: {', '.join(sorted(set(items) - ITEMS))}")
-        rows.append({**row, **({"items": {"similarity": items["similarity"]}} if items else {})})
+        left = {name: values for name, values in items.items() if name != "gold"}
+        if "correct" in left:
+            left["correct"] = "".join(map(str, left["correct"]))
+        rows.append({**row, **({"items": left} if items else {})})
     return {**result, "results": rows}
 
 
@@ -53,9 +57,12 @@ def with_gold(result: dict[str, Any], data: Path) -> dict[str, Any]:
     """Return the result as it was, with the gold scores of the data folder."""
     rows = []
     for row in result["results"]:
-        if "items" in row:
+        items = row.get("items", {})
+        if "similarity" in items:
             gold = list(map(float, load_pairs(row["task"], row["split"], data=data).scores))
-            row = {**row, "items": {"gold": gold, **row["items"]}}
+            row = {**row, "items": {"gold": gold, **items}}
+        elif "correct" in items:
+            row = {**row, "items": {"correct": list(map(int, items["correct"]))}}
         rows.append(row)
     return {**result, "results": rows}
 

@@ -182,6 +182,31 @@ def test_every_table_and_figure_of_the_papers_is_there() -> None:
     assert {name: "table" if figure is None else "figure" for name, figure in kinds.items()} == EVERYTHING
 
 
+SHARING = {  # and the rows whose encoders are not in holdfast/similarity
+    "holdfast/newer-methods": {"RankCSE", "SimCSE++", "DiffCSE"},
+    "v-advcse/table2": {"V-advCSE-BERT"},
+    "robustembed/table2": {"BERT-base ConSERT", "BERT-base USCAL"},
+    "adcse/figure3": set(),
+    "robustembed/figure3": {"ConSERT", "USCAL"},
+}
+
+
+def trained_encoders(name: str) -> dict[str, Any]:
+    """The rows of a table at the scale small that train an encoder, and how."""
+    definition = read_definition(name, "small")
+    column = next(iter(definition.columns))
+    cells = {row.name: definition.cell(row, column).get("encoder", {}) for row in definition.rows}
+    return {row: encoder for row, encoder in cells.items() if "method" in encoder}
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_tables_at_the_scale_small_share_the_encoders_of_the_similarity(name: str) -> None:
+    shared = list(trained_encoders("holdfast/similarity").values())
+    rows = trained_encoders(name)
+    assert {row for row, encoder in rows.items() if encoder not in shared} == SHARING[name]
+    assert {encoder["sentences"] for encoder in rows.values()} == {64000}
+
+
 CELLS = TABLE.replace(
     "averages:",
     """\

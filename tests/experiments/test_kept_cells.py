@@ -51,6 +51,10 @@ def test_kept_cells_are_put_back(
         assert (back / path).read_bytes() == (output / path).read_bytes()
     assert values(reproduce(settings(TABLE, output=back))) == values(found)
     assert made == []
+    transfer = {"results": [{"task": "mr", "items": {"correct": [1, 0, 1]}}]}
+    word = kept_cells.without_gold(transfer, output)
+    assert word["results"][0]["items"] == {"correct": "101"}
+    assert kept_cells.with_gold(word, stsb) == transfer
 
     later = (kept / files[2].name).stat().st_mtime_ns
     kept_cells.save(output, kept)
