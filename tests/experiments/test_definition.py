@@ -174,6 +174,7 @@ EVERYTHING = {
     "holdfast/frontier": "figure",
     "holdfast/similarity": "table",
     "holdfast/newer-methods": "table",
+    "holdfast/hard-positives": "table",
 }
 
 
