@@ -174,7 +174,6 @@ EVERYTHING = {
     "holdfast/frontier": "figure",
     "holdfast/similarity": "table",
     "holdfast/newer-methods": "table",
-    "holdfast/hard-positives": "table",
 }
 
 
