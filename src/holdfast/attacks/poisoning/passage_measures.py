@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean, median
 from typing import Any
 
@@ -29,7 +30,7 @@ from holdfast.attacks.poisoning.retrieved_share import (
 )
 from holdfast.edits.words import Words
 from holdfast.encoding import Exact
-from holdfast.evaluation.hubness import detector, k_occurrence
+from holdfast.evaluation.hubness import Counts, detector, k_occurrence
 
 SAMPLE = 200
 """Ordinary passages whose perplexity is computed, at most."""
@@ -78,6 +79,12 @@ class Search:
     documents: Sequence[str]
     seed: int
 
+    @cached_property
+    def clean_occurrence(self) -> Counts:
+        """How many held-out queries have each document in their top 10, (n,), without any passage."""
+        queries, corpus = self.queries.astype(np.float32), self.corpus.astype(np.float32)
+        return k_occurrence(queries, corpus, HEADLINE, self.space.similarity)
+
     def random_texts(self, like: Sequence[str]) -> list[str]:
         """Return random texts about as long as some passages, `DRAWS` for each: of random tokens, or random words."""
         tokenizer, count = self.space.model.tokenizer, DRAWS * len(like)
@@ -125,9 +132,8 @@ def measured(passages: Sequence[Passage], search: Search) -> tuple[dict[str, flo
 def _hubs(vectors: Exact, search: Search) -> dict[str, float]:
     """Return what N_k over the held-out queries detects; the threshold is set before the passages are added."""
     queries, corpus = search.queries.astype(np.float32), search.corpus.astype(np.float32)
-    similarity = search.space.similarity
-    clean = k_occurrence(queries, corpus, HEADLINE, similarity)
-    both = k_occurrence(queries, np.concatenate([corpus, vectors.astype(np.float32)]), HEADLINE, similarity)
+    clean, everything = search.clean_occurrence, np.concatenate([corpus, vectors.astype(np.float32)])
+    both = k_occurrence(queries, everything, HEADLINE, search.space.similarity)
     found = detector(clean.tolist(), both[len(corpus) :].tolist(), seed=search.seed)
     return {
         **found.metrics("hub"),
