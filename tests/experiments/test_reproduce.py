@@ -26,6 +26,7 @@ from holdfast.experiments import table_rows as of_tables
 from holdfast.experiments.definition import known_tables, tables_named
 from holdfast.experiments.measures import measured
 from holdfast.experiments.plan import plan
+from holdfast.experiments.preparation import prepare
 from holdfast.experiments.render import latex, markdown, reasons
 from holdfast.experiments.reproduce_settings import ReproduceSettings
 from holdfast.experiments.reproduction import describe_tables, reproduce
@@ -277,6 +278,23 @@ def test_measures() -> None:
     ]:
         with pytest.raises(UserError, match=why):
             measured(measure, {"results": rows} if isinstance(rows, list) else rows)
+
+
+@pytest.mark.parametrize(
+    ("only", "rows"),
+    [
+        (["SimCSE"], ["SimCSE"]),
+        (["SimCSE,"], ["SimCSE, longer"]),
+        (["Sim"], ["SimCSE", "SimCSE, longer"]),
+        (["NP", "SimCSE"], ["NP", "SimCSE"]),
+    ],
+)
+def test_a_word_is_the_whole_name_of_a_row_or_a_part_of_several(
+    only: list[str], rows: list[str], settings: Settings
+) -> None:
+    table = TABLE.replace("    SimCSE: {", "    SimCSE, longer: {encoder: {method: simcse}}\n    SimCSE: {")
+    (prepared,) = prepare([settings(table, only=only)])
+    assert sorted({entry.row.name for entry in prepared.entries}) == rows
 
 
 def test_mistakes(settings: Settings) -> None:

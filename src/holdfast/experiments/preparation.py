@@ -267,11 +267,12 @@ def _rows(definition: Definition, settings: ReproduceSettings) -> list[Row]:
     Raises:
         UserError: a word of ``--only`` is in the name of no row.
     """
-    unknown = [part for part in settings.only if not any(part in row.name for row in definition.rows)]
+    names = [row.name for row in definition.rows]
+    found = {word: [word] if word in names else [name for name in names if word in name] for word in settings.only}
+    unknown = [word for word, rows in found.items() if not rows]
     if unknown:
-        names = ", ".join(row.name for row in definition.rows)
-        raise UserError(f"--only {','.join(unknown)} is in the name of no row; rows: {names}")
-    return [row for row in definition.rows if not settings.only or any(part in row.name for part in settings.only)]
+        raise UserError(f"--only {','.join(unknown)} is in the name of no row; rows: {', '.join(names)}")
+    return [row for row in definition.rows if not found or any(row.name in rows for rows in found.values())]
 
 
 def _partners(definition: Definition, settings: ReproduceSettings) -> dict[str, str]:

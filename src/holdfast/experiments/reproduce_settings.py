@@ -35,7 +35,7 @@ class ReproduceSettings(ResourceOptions):
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
         similarity: use, use-large, or a SentenceTransformer; @0.8 after it: threshold; None: that of --resources.
         seeds: Repetitions of every cell, from the encoder's training on; attacks use the same texts.
-        only: Make only rows whose name contains one of these words, joined by commas; None: all.
+        only: Make only the rows that these words name, joined by commas: whole names, or parts of several; None: all.
         vectors: Word vectors as text, for the rows of GloVe.
         translators: Two translation models, into another language and back, for the rows of BTCL:
             Helsinki-NLP/opus-mt-en-de,Helsinki-NLP/opus-mt-de-en.
