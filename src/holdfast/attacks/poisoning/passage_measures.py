@@ -81,7 +81,7 @@ class Search:
 
     @cached_property
     def clean_occurrence(self) -> Counts:
-        """How many held-out queries have each document in their top 10, (n,), without any passage."""
+        """N_k of each document without any passage: the held-out queries that have it in their top 10, (n,)."""
         queries, corpus = self.queries.astype(np.float32), self.corpus.astype(np.float32)
         return k_occurrence(queries, corpus, HEADLINE, self.space.similarity)
 
