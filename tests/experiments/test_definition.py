@@ -154,7 +154,8 @@ def test_published_averages_are_the_means_of_their_columns() -> None:
 def test_published_differences_are_those_of_their_columns() -> None:
     """ADCL's Table 4: δ is d_neg less d_pos, of numbers with one digit."""
     definition = read_definition("adcl/table4", "paper")
-    for values in definition.published.values():
+    for row in definition.published.values():
+        values = row[:12]  # the others are not in the paper
         for d_pos, d_neg, delta in zip(values[::3], values[1::3], values[2::3], strict=True):
             assert d_neg - d_pos == pytest.approx(delta, abs=0.11)
 
