@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import math
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -186,6 +187,15 @@ def _parsed(text: str) -> Any:
         return _values(text)
     except (yaml.YAMLError, ValueError, RecursionError):
         return text
+
+
+@functools.cache
+def type_hints(annotated: Any) -> Mapping[str, Any]:
+    """Return the types of the fields of a class or the arguments of a function.
+
+    The plan of all tables asks for them thousands of times, and each time they would be compiled from text.
+    """
+    return get_type_hints(annotated)
 
 
 def documented_arguments(cls: type, section: str = "Args") -> dict[str, str]:

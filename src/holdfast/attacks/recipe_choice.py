@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, get_type_hints
+from typing import Any
 
 from holdfast.attacks.recipes import RECIPES, Recipe
 from holdfast.attacks.recipes.auto import Auto
 from holdfast.attacks.resource_names import require_known
 from holdfast.errors import UserError, did_you_mean
-from holdfast.option_parsing import documented_arguments, option_value
+from holdfast.option_parsing import documented_arguments, option_value, type_hints
 from holdfast.user_classes import is_user_class, load_class, source_sha256
 
 
@@ -82,7 +82,7 @@ def _ensemble(added: Sequence[str], constants: Mapping[str, Any]) -> Auto:
         if constant in Auto.constant_names() and owner not in ("", Auto.NAME, Auto.__name__):
             raise UserError(f"{key}: with --recipes auto all recipes have one budget: set {constant} alone")
         if constant in Auto.constant_names():
-            shared[constant] = option_value(f"{Auto.NAME}.{constant}", value, get_type_hints(Auto)[constant])
+            shared[constant] = option_value(f"{Auto.NAME}.{constant}", value, type_hints(Auto)[constant])
         else:
             own[key] = value
     names = [*(name for name in RECIPES if name != Auto.NAME), *added]
@@ -101,8 +101,8 @@ def with_constants(recipes: Mapping[str, type[Any]], constants: Mapping[str, Any
     for key, value in constants.items():
         constant = key.rpartition(".")[2]
         for name in _owners(key, recipes):
-            hint = get_type_hints(recipes[name])[constant]
-            changed[name][constant] = option_value(f"{name}.{constant}", value, hint)
+            recipe: Any = recipes[name]  # mypy holds a class for unhashable
+            changed[name][constant] = option_value(f"{name}.{constant}", value, type_hints(recipe)[constant])
     return [_make(recipe, changed[name]) for name, recipe in recipes.items()]
 
 

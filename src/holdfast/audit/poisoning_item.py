@@ -23,7 +23,7 @@ TASK = "audit-poisoning"
 PASSAGES = 3
 QUERIES = 400
 """Audited texts that are queries, at most; no more than half of all. The others are searched."""
-_CONSTANTS = {"words": 12, "steps": 40, "candidates": 20}
+CONSTANTS = {"words": 12, "steps": 40, "candidates": 20}
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ def poisoning_item(context: AuditContext) -> Item:
 def _passages(context: AuditContext, attacked: Attacked) -> _Poisoned:
     """Make the passages: with gradients if the model gives them, else with proposals of the masked LM."""
     try:
-        return _made(context, HotFlip(**_CONSTANTS), attacked)
+        return _made(context, HotFlip(**CONSTANTS), attacked)
     except UserError:
         context.require_english()
         context.linguistics.masked_lm()  # raises the reason if there is none
-        return _made(context, MaskedLMWords(**_CONSTANTS), attacked)
+        return _made(context, MaskedLMWords(**CONSTANTS), attacked)
 
 
 def _made(context: AuditContext, recipe: PoisonRecipe, attacked: Attacked) -> _Poisoned:

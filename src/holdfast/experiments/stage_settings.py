@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, get_type_hints
+from typing import Any
 
 from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.resource_names import RESOURCES
@@ -13,7 +13,7 @@ from holdfast.classifiers.finetune_settings import FinetuneSettings
 from holdfast.endpoint_options import EndpointOptions
 from holdfast.errors import UserError, did_you_mean
 from holdfast.number_ranges import in_range
-from holdfast.option_parsing import fitted
+from holdfast.option_parsing import fitted, type_hints
 from holdfast.text_prompts import RolePromptOptions
 from holdfast.training.train_config import TrainConfig
 
@@ -63,7 +63,7 @@ def settings_of(stage: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if stage in _SETTINGS_CLASSES:
         kind, excluded = _SETTINGS_CLASSES[stage]
-        hints = get_type_hints(kind)
+        hints = type_hints(kind)
         found = {each.name: hints[each.name] for each in dataclasses.fields(kind) if each.name not in excluded}
     return {**found, **_FURTHER_SETTINGS.get(stage, {})}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, get_type_hints
+from typing import Any
 
 from holdfast.errors import UserError, did_you_mean
 from holdfast.objectives import METHODS, Objective
-from holdfast.option_parsing import documented_arguments, option_value
+from holdfast.option_parsing import documented_arguments, option_value, type_hints
 from holdfast.user_classes import is_user_class, load_class
 
 
@@ -54,7 +54,7 @@ def given_options(owner: str, kind: type[Any], settings: Mapping[str, Any]) -> d
         UserError: unknown option (the message suggests the nearest name), or a value of a wrong type.
     """
     known = option_defaults(kind)
-    hints = get_type_hints(kind.__init__)
+    hints = type_hints(kind.__init__)
     for name in settings:
         if name not in known:
             names = ", ".join(known) or "none"
