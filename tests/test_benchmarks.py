@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -76,19 +75,6 @@ def test_every_script_says_how_it_is_called(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert path.stem in SHARED or f"python benchmarks/{path.name} " in text
     importlib.import_module(path.stem)  # what it takes from holdfast is there
-
-
-@pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("tables/*.yaml")), ids=lambda path: path.stem)
-def test_every_table_of_a_claim_varies_the_same_options_in_each_row(path: Path) -> None:
-    from holdfast.experiments.definition import read_definition
-
-    definition = read_definition(str(path), "small")
-    assert definition.claim
-    assert re.search(r"\(claim [A-Z]\d+\)$", definition.source)
-    (column,) = definition.columns
-    options = [definition.cell(row, column)["encoder"]["options"] for row in definition.rows]
-    assert len({str(each) for each in options}) == len(options)
-    assert all(each.keys() == options[0].keys() for each in options)
 
 
 FAKE_TEXTATTACK = """

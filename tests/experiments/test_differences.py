@@ -16,7 +16,7 @@ from holdfast.evaluation.pairing.compare_inputs import read_side
 from holdfast.evaluation.pairing.rows import compare
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.experiments import cell_execution
-from holdfast.experiments.baseline_rows import baselines
+from holdfast.experiments.baseline_values import baselines
 from holdfast.experiments.differences import differences
 from holdfast.experiments.plan import plan
 from holdfast.experiments.render import differences_laid_out, differences_notes, markdown
@@ -32,17 +32,33 @@ AXES = {f"{data} {method}": {"data": data, "method": method} for data in ("AG", 
 # --- which row with which ----------------------------------------------------------------------------------------
 
 
+def baseline_rows(rows: dict[str, dict[str, str]], against: str) -> dict[str, str]:
+    """The baseline row of each row, which is the same in every column."""
+    found = baselines(rows, ["Acc.", "PWWS"], against)
+    assert all(column == other for (_, column), (_, other) in found.items())
+    assert {row for row, column in found if column == "Acc."} == {row for row, column in found if column == "PWWS"}
+    return {row: partner for (row, _), (partner, _) in found.items()}
+
+
 def test_a_row_is_compared_with_the_one_that_is_named() -> None:
-    assert baselines(AXES, "AG NP") == {"AG SimCSE": "AG NP", "MR NP": "AG NP", "MR SimCSE": "AG NP"}
+    assert baseline_rows(AXES, "AG NP") == {"AG SimCSE": "AG NP", "MR NP": "AG NP", "MR SimCSE": "AG NP"}
 
 
 def test_a_row_is_compared_with_the_one_that_is_the_same_but_for_an_axis() -> None:
-    assert baselines(AXES, "method=NP") == {"AG SimCSE": "AG NP", "MR SimCSE": "MR NP"}
-    assert baselines(AXES, "data=MR") == {"AG NP": "MR NP", "AG SimCSE": "MR SimCSE"}
+    assert baseline_rows(AXES, "method=NP") == {"AG SimCSE": "AG NP", "MR SimCSE": "MR NP"}
+    assert baseline_rows(AXES, "data=MR") == {"AG NP": "MR NP", "AG SimCSE": "MR SimCSE"}
     without = {name: labels for name, labels in AXES.items() if name != "MR NP"}
-    assert baselines(without, "method=NP") == {"AG SimCSE": "AG NP"}
-    assert baselines({"a=b": {"x": "a=b"}, "c": {"x": "c"}}, "a=b") == {"c": "a=b"}
-    assert baselines({"a=b": {"x": "a=b"}, "c": {"x": "c"}}, "x=a=b") == {"c": "a=b"}
+    assert baseline_rows(without, "method=NP") == {"AG SimCSE": "AG NP"}
+    assert baseline_rows({"a=b": {"x": "a=b"}, "c": {"x": "c"}}, "a=b") == {"c": "a=b"}
+    assert baseline_rows({"a=b": {"x": "a=b"}, "c": {"x": "c"}}, "x=a=b") == {"c": "a=b"}
+
+
+def test_a_column_is_compared_with_the_one_that_is_named() -> None:
+    rows = {"BERT": {"x": "BERT"}, "MPNet": {"x": "MPNet"}}
+    assert baselines(rows, ["λ 0", "λ 1", "Avg."], "λ 0") == {
+        (row, column): (row, "λ 0") for row in rows for column in ("λ 1", "Avg.")
+    }
+    assert baselines({"λ 0": {"x": "λ 0"}, "b": {"x": "b"}}, ["λ 0", "c"], "λ 0").keys() == {("b", "λ 0"), ("b", "c")}
 
 
 @pytest.mark.parametrize(
@@ -50,15 +66,17 @@ def test_a_row_is_compared_with_the_one_that_is_the_same_but_for_an_axis() -> No
     [
         (
             "SimCSE",
-            r"'SimCSE' names no row.*; rows: AG NP, AG SimCSE, MR NP, MR SimCSE; or AXIS=LABEL, such as data=AG",
+            r"'SimCSE' names no row or column.*; rows: AG NP, AG SimCSE, MR NP, MR SimCSE; or AXIS=LABEL, such as "
+            r"data=AG; columns: Acc., PWWS$",
         ),
-        ("method=NPP", r"'method=NPP' names no row \(did you mean 'method=NP'\?\); rows: AG NP, "),
+        ("method=NPP", r"'method=NPP' names no row or column \(did you mean 'method=NP'\?\); rows: AG NP, "),
         ("methods=NP", r"did you mean 'method=NP'"),
+        ("Acc", r"did you mean 'Acc.'"),
     ],
 )
 def test_a_row_that_is_not_there_is_one_line_with_those_that_are(against: str, line: str) -> None:
     with pytest.raises(UserError, match=line):
-        baselines(AXES, against)
+        baselines(AXES, ["Acc.", "PWWS"], against)
 
 
 # --- which values, and what is told of them ----------------------------------------------------------------------
@@ -100,10 +118,14 @@ def result_of(kind: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def message(
-    values: list[dict[str, Any]], results: dict[str, dict[str, Any]], averages: dict[str, list[str]] | None = None
+    values: list[dict[str, Any]],
+    results: dict[str, dict[str, Any]],
+    averages: dict[str, list[str]] | None = None,
+    against: str = "A",
 ) -> dict[str, Any]:
-    """The differences of all rows from A."""
-    partners = {each["task"]: "A" for each in values if each["task"] != "A"}
+    """The differences of all rows from A, or from another row or column."""
+    rows, columns = ({str(each[key]): {} for each in values} for key in ("task", "split"))
+    partners = baselines(rows, list(columns), against)
     return differences(values, averages or {}, partners, results.__getitem__, resamples=200)
 
 
@@ -116,6 +138,24 @@ def test_attacks_are_compared_on_the_texts_that_both_attacked() -> None:
     assert (row["baseline"], row["other"], row["seeds"], row["test"]) == ("A", "B", [1, 1], "mcnemar")
     assert row["metrics"]["difference"] == pytest.approx(100 * (1 - 4) / 6)
     assert row["metrics"]["low"] < row["metrics"]["difference"] < row["metrics"]["high"]
+
+
+def test_columns_are_compared_within_their_rows_where_they_measure_the_same() -> None:
+    results = {"a": scored(3.0, "stsb"), "b": scored(1.0, "stsb", seed=1), "c": attacked("++-+-+.+")}
+    values = [value("A", column, "stsb.spearman", cell) for column, cell in (("λ 0", "a"), ("λ 1", "b"), ("same", "a"))]
+    values += [
+        value("A", "PWWS", "success_rate", "c"),
+        value("A", "Avg.", "mean"),
+        value("B", "λ 0", "stsb.spearman", "b"),
+    ]
+    found = message(values, results, {"Avg.": ["λ 0", "λ 1"]}, against="λ 0")
+    (row,) = found["results"]
+    assert (row["task"], row["split"], row["baseline"], row["other"], row["n"]) == ("A", "λ 1", "λ 0", "λ 1", 60)
+    assert row["metrics"]["difference"] == pytest.approx(row["metrics"]["other"] - row["metrics"]["baseline"])
+    assert found["notes"] == []
+    by_row = [value(name, "STS-B", "stsb.spearman", cell) for name, cell in (("A", "a"), ("B", "b"))]
+    (other,) = message(by_row, results)["results"]
+    assert other["metrics"] == row["metrics"]
 
 
 def test_what_is_not_paired_is_told_with_its_places() -> None:
@@ -297,19 +337,20 @@ def test_a_row_that_is_not_in_the_table_is_told_before_anything_is_made(
 ) -> None:
     monkeypatch.setattr(cell_execution, "do", lambda *_: pytest.fail("nothing is made"))
     line = (
-        r"^--against 'NPP' names no row \(did you mean 'NP'\?\); rows: NP, SimCSE; or AXIS=LABEL, such as encoder=NP$"
+        r"^--against 'NPP' names no row or column \(did you mean 'NP'\?\); rows: NP, SimCSE; or AXIS=LABEL, such as "
+        r"encoder=NP; columns: Acc\., Typos, Queries, Mean$"
     )
     for call in (reproduce, lambda given: plan([given])):
         with pytest.raises(UserError, match=line):
             call(settings(against="NPP"))
-    with pytest.raises(UserError, match="--against 'SimCSE' names no row; rows: NP; or"):
+    with pytest.raises(UserError, match="--against 'SimCSE' names no row or column; rows: NP; or"):
         reproduce(settings(against="SimCSE", only=["NP"]))
 
 
 def test_values_without_items_are_told_to_have_no_differences(settings: Settings) -> None:
     result = reproduce(settings(against="NP"))
     result["differences"]["results"] = []
-    assert differences_notes(result)[0] == "No differences from NP: no value was measured on items of both rows."
+    assert differences_notes(result)[0] == "No differences from NP: no value was measured on items that both have."
     assert "## Differences" not in markdown(result)
     assert "No differences from NP" in markdown(result)
 

@@ -116,7 +116,7 @@ def test_the_smallest_effects_stand_above_a_table() -> None:
     assert "unknown" not in detectable(several)[0]
     assert detectable(compared(scale="smoke")) == []
     none = compared() | {"differences": {"results": []}}
-    assert detectable(none)[0].startswith("Minimum detectable effect: unknown, as no rows are compared")
+    assert detectable(none)[0].startswith("Minimum detectable effect: unknown, as nothing is compared")
 
 
 def test_numbers_of_the_smoke_scale_have_no_differences_from_published_ones(settings: Settings) -> None:

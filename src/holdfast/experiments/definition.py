@@ -14,7 +14,7 @@ columns:
 averages: {Avg.: [PWWS]}
 cells: {AG NP: {PWWS: {not_run: no time}}} # additions for single cells
 published: {AG NP: [94.2, 63.6]}      # in the order of the columns; null where there is none
-against: pretraining=NP               # the row that the others are compared with: its name, or AXIS=LABEL
+against: pretraining=NP               # the row that the others are compared with: its name, or AXIS=LABEL; or a column
 digits: 2                             # decimals shown; a column can have its own
 note: How the paper is read where it is ambiguous.
 figure: {kind: scatter, x: Acc., y: PWWS} # for a figure of a paper: how it is drawn
@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError, did_you_mean
-from holdfast.experiments.baseline_rows import baselines
+from holdfast.experiments.baseline_values import baselines
 from holdfast.experiments.cell_schema import MOST_DIGITS, read_pipeline, texts_wrong
 from holdfast.experiments.figures import read_figure
 from holdfast.experiments.table_definition import DIGITS, WHOLE_ROW, Definition, Pipeline, Row, merged
@@ -205,11 +205,12 @@ class _DefinitionReader:
                 raise self.file.wrong(("rows", axis, row.labels[axis]), what)
 
     def _check_against(self) -> None:
-        """Check that ``against`` names a row, or an axis and one of its labels."""
+        """Check that ``against`` names a row, an axis and one of its labels, or a column."""
         if self.file.get(("against",)) is None:
             return
         try:
-            baselines({row.name: row.labels for row in self._rows()}, self.file.text(("against",), needed=True))
+            rows = {row.name: row.labels for row in self._rows()}
+            baselines(rows, self.file.column_names(), self.file.text(("against",), needed=True))
         except UserError as error:
             raise self.file.wrong(("against",), f"'against': {error}") from error
 

@@ -1,4 +1,4 @@
-"""Paired differences between the rows of a table, from the results behind its values (`evaluation.pairing`)."""
+"""Paired differences between rows or columns of a table, from the results behind its values (`evaluation.pairing`)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from holdfast.evaluation.pairing.attacked import attacked_by_all
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, Side
 from holdfast.evaluation.pairing.rows import difference_row, draw
 from holdfast.evaluation.samples import SeedBySeed
+from holdfast.experiments.baseline_values import ValuePlace
 from holdfast.experiments.measures import rows_behind
 
 _ITEMS = {"accuracy": "correct", "spearman": "gold"}
@@ -36,13 +37,13 @@ class _Compared:
 def differences(
     values: Values,
     averages: Mapping[str, Sequence[str]],
-    partners: Mapping[str, str],
+    partners: Mapping[ValuePlace, ValuePlace],
     result_of: Callable[[str], dict[str, Any]],
     *,
     seed: int = 42,
     resamples: int = RESAMPLES,
 ) -> dict[str, Any]:
-    """Compute the paired differences between a table's rows, value by value.
+    """Compute the paired differences of a table's values from their baselines.
 
     A value is compared if its measure is computed from items: the success of an attack, an accuracy, a correlation, or
     a mean of several of these, on different items or of attacks on the same texts.
@@ -50,7 +51,7 @@ def differences(
     Args:
         values: the values of the table.
         averages: for each average column, the columns it averages.
-        partners: for the name of each compared row, the name of its baseline row.
+        partners: the place of the baseline of each compared value.
         result_of: returns the result of a cell, given its key.
         seed: of all random draws.
         resamples: of the bootstrap.
@@ -58,14 +59,14 @@ def differences(
     Returns:
         ``{results, notes, seed, resamples, interval}``: ``results`` holds rows ``{task, split, labels, digits, metric,
         n, baseline, other, seeds, paired_seeds, metrics: {baseline, other, difference, low, high, error, detectable, p,
-        p_holm}, test}``. ``task`` and ``split`` are those of the value, ``n`` counts the items that both rows have;
+        p_holm}, test}``. ``task`` and ``split`` are those of the value, ``n`` counts the items that both values have;
         ``p_holm`` is corrected for all comparisons of the table; ``notes`` says what to know for reading and what was
-        not compared. Seeds are paired if both rows have the same ones: equal seeds draw equal data in equal order.
+        not compared. Seeds are paired if both values have the same ones: equal seeds draw equal data in equal order.
     """
-    pairs = _PairedRows(values, averages, result_of, seed, resamples)
+    pairs = _PairedValues(values, averages, result_of, seed, resamples)
     found = []
     for value in values:
-        partner = pairs.places.get((partners.get(value["task"], ""), value["split"]))
+        partner = pairs.places.get(partners.get((value["task"], value["split"]), ("", "")))
         if partner is None:
             continue
         try:
@@ -86,8 +87,8 @@ def differences(
     return {"results": found, "notes": notes, "seed": seed, "resamples": resamples, "interval": interval_shown()}
 
 
-class _PairedRows:
-    """Pairs of values of a table; the resamples of two rows are drawn once for all columns."""
+class _PairedValues:
+    """Pairs of values of a table; the resamples of the same cells are drawn once."""
 
     def __init__(
         self,
@@ -115,11 +116,14 @@ class _PairedRows:
         """
         if not baseline["n"] or not other["n"]:
             return None
-        if other["split"] in self._averages:
+        if {baseline["split"], other["split"]} & self._averages.keys():
+            if baseline["split"] != other["split"]:
+                return None
             return self._mean(baseline["task"], other["task"], self._averages[other["split"]])
         if set(baseline["made"]) == set(other["made"]):
             return None
-        first, second = self._side(baseline), self._side(other)
+        differs = "split" if baseline["task"] == other["task"] else "task"
+        first, second = (self._side(value, value[differs]) for value in (baseline, other))
         keys = _keys(other["measure"], second.sources[0].result)
         if not keys or _keys(baseline["measure"], first.sources[0].result) != keys:
             return None
@@ -166,12 +170,12 @@ class _PairedRows:
             return None
         return resample(sample, seed=self._seed, name="/".join(map(str, keys)), resamples=self._resamples)
 
-    def _side(self, value: Mapping[str, Any]) -> Side:
-        """Return the results behind a value, each named after its place in the table."""
+    def _side(self, value: Mapping[str, Any], name: str) -> Side:
+        """Return the results behind a value under a name, each named after its place in the table."""
         keys, place = value["made"], f"{value['task']}, {value['split']}"
         names = [place + (f", seed {number}" if len(keys) > 1 else "") for number in value["seeds"][: len(keys)]]
         sources = (ComparedResult(Path(name), self._result_of(key)) for name, key in zip(names, keys, strict=True))
-        return Side(value["task"], tuple(sources))
+        return Side(name, tuple(sources))
 
     def _draw(self, baseline: Side, other: Side, values: Values) -> dict[RowKey, Resampled]:
         """Draw the resamples of the tasks that two sides share, once for the same cells."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.data.sources import local_wikipedia
 from holdfast.errors import EndsRun, UserError, one_of
-from holdfast.experiments.baseline_rows import baselines
+from holdfast.experiments.baseline_values import ValuePlace, baselines
 from holdfast.experiments.cell_checks import CellChecks
 from holdfast.experiments.cell_planning import AS_IT_IS, FIRST_SEED, Planner, Setting
 from holdfast.experiments.cells import Cell, Store, in_order
@@ -36,7 +36,7 @@ class Prepared:
         definition: its definition at the scale.
         setting: the inputs that its cells share.
         entries: its values, each with its cells, or the reasons why there are none.
-        partners: the baseline row of each compared row.
+        partners: the place of the baseline of each compared value.
         store: where its cells are kept.
         reasons: for each unfinished cell that cannot be made, by its key, the reason.
         applied: the user's changes of the scale that hold in some row.
@@ -48,7 +48,7 @@ class Prepared:
     definition: Definition
     setting: Setting
     entries: Sequence[Entry]
-    partners: Mapping[str, str]
+    partners: Mapping[ValuePlace, ValuePlace]
     store: Store
     reasons: Mapping[str, str]
     applied: Pipeline
@@ -275,17 +275,18 @@ def _rows(definition: Definition, settings: ReproduceSettings) -> list[Row]:
     return [row for row in definition.rows if not found or any(row.name in rows for rows in found.values())]
 
 
-def _partners(definition: Definition, settings: ReproduceSettings) -> dict[str, str]:
-    """Map the name of each compared row to the name of its baseline row.
+def _partners(definition: Definition, settings: ReproduceSettings) -> dict[ValuePlace, ValuePlace]:
+    """Map the place of each compared value to that of its baseline.
 
     Raises:
-        UserError: ``--against`` names none of the rows to make.
+        UserError: ``--against`` names none of the rows and columns to make.
     """
     against = settings.against or definition.against
     if against is None:
         return {}
     try:
-        return baselines({row.name: row.labels for row in _rows(definition, settings)}, against)
+        rows = {row.name: row.labels for row in _rows(definition, settings)}
+        return baselines(rows, (*definition.columns, *definition.averages), against)
     except UserError as error:
         if settings.against is None:
             return {}  # the table's own baseline is left out, at this scale or by --only

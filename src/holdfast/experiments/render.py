@@ -168,12 +168,12 @@ def differences_notes(result: Mapping[str, Any]) -> list[str]:
     if compared is None:
         return []
     if not compared["results"]:
-        none = f"No differences from {result['protocol']['against']}: no value was measured on items of both rows."
+        none = f"No differences from {result['protocol']['against']}: no value was measured on items that both have."
         return [none, *compared["notes"]]
     items = [row["n"] for row in compared["results"]]
     number = f"{min(items):,}" + (f" to {max(items):,}" if max(items) > min(items) else "")
     how = (
-        f"Each comparison has {number} items; for attacks, the texts that both rows attacked. A cell shows the "
+        f"Each comparison has {number} items; for attacks, the texts that both attacked. A cell shows the "
         f"difference, its 95 % interval (paired bootstrap over items, {compared['resamples']:,} resamples; with "
         "several seeds their variance is added, and t's quantiles are used) and the two-sided p of this comparison "
         "alone: McNemar's exact test for right and wrong answers of one seed per row, otherwise the bootstrap's or t. "
@@ -193,7 +193,7 @@ def detectable(result: Mapping[str, Any]) -> list[str]:
         return []
     found = result.get("differences", {"results": []})["results"]
     if not found:
-        unknown = "Minimum detectable effect: unknown, as no rows are compared on the same items (--against ROW)."
+        unknown = "Minimum detectable effect: unknown, as nothing is compared on the same items (--against)."
         return [f"{unknown} {_ONE_SEED}" if protocol["seeds"] == 1 else unknown]
     ranges = []
     for column in protocol["columns"]:

@@ -42,7 +42,7 @@ class ReproduceSettings(ResourceOptions):
         jobs: Cells to make at once; None: one on each GPU, or one; on a cluster all that can be made.
         changes: Override a setting of the scale: encoder.sentences=6400, attack.examples=100; repeatable.
         against: Compare the other rows with this one, on the same items; with AXIS=LABEL each with that which is the
-            same but for this label; None: the table's, if it has one.
+            same but for this label; with a column, the other columns with it; None: the table's, if it has one.
         plan: Print the cells to make and the expected time, what cannot be made and why, and make nothing.
         plan_memory: With --plan: measure a step of each training too, and say which fit a GPU of this memory, as 24GB;
             None: not measured.
@@ -68,7 +68,7 @@ class ReproduceSettings(ResourceOptions):
     translators: Annotated[tuple[str, str] | None, Spelling(metavar="THERE,BACK", parse=_two)] = None
     jobs: int | None = None
     changes: Annotated[Sequence[str], Spelling(flag="--set", metavar="STAGE.NAME=VALUE", repeated=True)] = ()
-    against: Annotated[str | None, Spelling(metavar="ROW")] = None
+    against: Annotated[str | None, Spelling(metavar="ROW|COLUMN")] = None
     plan: bool = False
     plan_memory: Annotated[str | None, Spelling(metavar="GB")] = None
     so_far: bool = False

@@ -47,7 +47,7 @@ class Definition:
         shared: part of the pipeline that all cells share.
         singles: additions to the pipelines of single cells, by row name and column.
         digits: decimals shown.
-        against: default baseline of the comparisons, a row or AXIS=LABEL; see `baselines`.
+        against: default baseline of the comparisons, a row, AXIS=LABEL or a column; see `baselines`.
         note: how the paper is read where it is ambiguous.
         figure: how it is drawn (see `FIGURES`); None for a table.
         left_out: descriptions of what the scale leaves out.
