@@ -29,11 +29,14 @@ def _freeze_imported_objects() -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _train_without_collecting() -> Iterator[None]:
-    """Keep accelerate, where it is imported, from collecting garbage before each training: 0.2 s of each."""
+def _leave_out_what_takes_long() -> Iterator[None]:
+    """In what is imported before a module's tests: no collection of garbage before each training, which accelerate
+    makes, 0.2 s of each; and audits that take the first steps of their poisoning passages, not all 40."""
     with pytest.MonkeyPatch.context() as patch:
         if memory := sys.modules.get("accelerate.utils.memory"):
             patch.setattr(memory, "gc", SimpleNamespace(collect=lambda: 0))
+        if item := sys.modules.get("holdfast.audit.poisoning_item"):
+            patch.setitem(item.CONSTANTS, "steps", 4)
         yield
 
 

@@ -16,7 +16,7 @@ def batch(first: int, count: int) -> torch.Tensor:
 
 
 def held(queue: KeyQueue) -> set[int]:
-    return {int(key[0]) for key in queue.vectors()[queue.valid]}
+    return {int(key[0]) for key in queue.vectors()}
 
 
 @pytest.mark.parametrize("counts", [[3, 3, 3, 3], [1, 7, 2, 5, 1], [7, 7, 1], [20], [2, 20, 3], [9, 30, 1, 1]])
@@ -27,7 +27,7 @@ def test_it_holds_exactly_the_last_keys(counts: list[int]) -> None:
         pushed += count
         expected = list(range(pushed))[-7:]
         assert held(queue) == set(expected)
-        assert int(queue.valid.sum()) == len(expected)
+        assert len(queue.vectors()) == len(expected) == int(queue.filled)
         assert queue.share.item() == pytest.approx(len(expected) / 7)
 
 
@@ -42,15 +42,20 @@ def test_the_oldest_makes_room_first() -> None:
 
 def test_slots_that_were_never_filled_do_not_count() -> None:
     queue = KeyQueue(5, 2)
-    assert not queue.valid.any()
+    assert queue.vectors().shape == (0, 2)
+    assert queue.equal_to(torch.tensor([[17], [18]])).shape == (2, 0)
     queue.push(batch(1, 2))
-    assert queue.valid.tolist() == [True, True, False, False, False]
+    assert queue.vectors().tolist() == batch(1, 2).tolist()
+    assert queue.equal_to(torch.tensor([[17]])).shape == (1, 2)
+    other = KeyQueue(5, 2)
+    other.load_state_dict(queue.state_dict())
+    assert torch.equal(other.vectors(), queue.vectors())
 
 
 def test_a_random_start_counts_as_filled_and_lies_within_tanh() -> None:
     torch.manual_seed(0)
     queue = KeyQueue(1000, 2, random_start=True)
-    assert queue.valid.all()
+    assert queue.vectors().shape == (1000, 2)
     assert queue.vectors().abs().max() < 1
     assert 0.5 < queue.vectors().std() < 0.7  # the standard deviation of tanh(N(0, 1)) is 0.63
     queue.push(batch(5, 1))

@@ -14,7 +14,7 @@ import typer
 from docs_pages import ELSEWHERE, ROOT, Block, blocks, holdfast_words, inline_commands, pages
 from docs_world import RUN, provide, smaller
 
-from holdfast.audit import poisoning_item
+import holdfast.audit.poisoning_item  # noqa: F401  so that tests/conftest.py shortens it
 from holdfast.cli import main
 from holdfast.cli.app import app
 from holdfast.cli.error_lines import one_line
@@ -55,7 +55,6 @@ def test_the_examples_of_a_page_run(
     monkeypatch.setenv("HOLDFAST_DATA", str(docs_world / "DATA"))
     monkeypatch.setenv("MTEB_CACHE", str(tmp_path / "mteb"))
     monkeypatch.setattr("holdfast.model_lookup._pypi_model", lambda _: docs_world / RUN)
-    monkeypatch.setitem(poisoning_item.CONSTANTS, "steps", 4)
     names: dict[str, Any] = {"__name__": "example"}
     for block in run:
         where = f"{page}:{block.line}"

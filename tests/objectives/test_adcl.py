@@ -14,6 +14,7 @@ from gradient_checks import gradients, reordered, wider
 
 from holdfast.adversary.geometry import BatchGradients
 from holdfast.adversary.gradient_encoder import GradientEncoder
+from holdfast.adversary.key_queue import KeyQueue
 from holdfast.edits.words import is_content_word
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
@@ -188,14 +189,14 @@ def test_the_positive_counts_once(make: Any) -> None:
     objective.queue.push(key[:1].repeat(5, 1))
     assert objective.compute_loss(z, key).item() == pytest.approx(math.log(1 + 5))
     half = make(queue_size=50)
-    half.queue.keys.zero_()[:3] = 0.4
-    half.queue.filled.fill_(3)
+    half.queue = KeyQueue(50, 8).double()
+    half.queue.push(key)
     assert half.compute_loss(z, key).item() == pytest.approx(math.log(1 + 3)), "empty slots must not count"
 
 
 def test_with_an_empty_queue_there_is_nothing_to_climb(make: Any, batch: dict[str, Any]) -> None:
     objective = make()
-    objective.queue.filled.zero_()
+    objective.queue = KeyQueue(50, 8).double()
     assert objective([dict(batch)])["contrastive"].item() == 0
     assert objective.diagnostics["replaced_words"] == 0
     assert objective.diagnostics["queue_filled"] == 0
@@ -407,7 +408,7 @@ class TestAsReleased:
     def test_sizes(self, make_encoder_model: Any, masked_lm: Path) -> None:
         objective = ADCL(make_encoder_model("bert"), masked_lm=str(masked_lm), **ADCL.PRESETS["as_released"])
         assert objective.queue.keys.shape == (65536, 128)
-        assert objective.queue.valid.all()
+        assert len(objective.queue.vectors()) == len(objective.queue.keys)
         assert objective.queue.keys.std() > 0.5
         assert [type(layer).__name__ for layer in objective.head.layers] == ["Linear", "Tanh"]
         assert objective.roles == "swapped"

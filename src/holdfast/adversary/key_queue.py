@@ -10,7 +10,7 @@ from holdfast.distributed import gather_keys
 
 
 class KeyQueue(nn.Module):
-    """A first-in-first-out queue of the last Q keys; slots that were never filled are ignored.
+    """A first-in-first-out queue of the last Q keys; nothing is computed of slots that were never filled.
 
     The hashes of the texts of each key are stored as well, so that later duplicates can be detected. All tensors are
     buffers, so that checkpoints contain them.
@@ -36,15 +36,15 @@ class KeyQueue(nn.Module):
         self.register_buffer("texts", torch.full((size, columns), NO_TEXT))
         self.register_buffer("head", torch.tensor(0))
         self.register_buffer("filled", torch.tensor(size if random_start else 0))
+        self._held = size if random_start else 0  # the value of `filled`, without asking a GPU
+        self.register_load_state_dict_post_hook(KeyQueue._count_again)  # type: ignore[no-untyped-call]
+
+    def _count_again(self, _: object) -> None:
+        self._held = int(self.filled)
 
     def vectors(self) -> Tensor:
-        """Return all slots, (Q, d); :attr:`valid` tells which of them hold a key."""
-        return self.keys
-
-    @property
-    def valid(self) -> Tensor:
-        """The mask of the slots that hold a key, (Q,), boolean."""
-        return torch.arange(len(self.keys), device=self.keys.device) < self.filled
+        """Return the keys, (n, d), n ≤ Q."""
+        return self.keys[: self._held]
 
     @property
     def share(self) -> Tensor:
@@ -52,8 +52,8 @@ class KeyQueue(nn.Module):
         return self.filled / len(self.keys)
 
     def equal_to(self, texts: Tensor) -> Tensor:
-        """Return which slots hold a key of an equal text, (B, Q), boolean, for hashes of texts (B, columns)."""
-        return share_a_text(texts, self.texts) & self.valid
+        """Return which of the n keys are of an equal text, (B, n), boolean, for hashes of texts (B, columns)."""
+        return share_a_text(texts, self.texts[: self._held])
 
     @torch.no_grad()
     def push(self, keys: Tensor, texts: Tensor | None = None) -> None:
@@ -72,3 +72,4 @@ class KeyQueue(nn.Module):
         self.texts[places] = texts[count - kept :].to(self.texts)
         self.head.add_(count).remainder_(size)
         self.filled.add_(count).clamp_(max=size)
+        self._held = min(self._held + count, size)

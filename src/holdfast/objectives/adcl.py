@@ -53,7 +53,7 @@ class ADCL(Objective):
         positives: "geometry" (x' from the attack), "given" (x' is the data's second column: precomputed adversarial
             sentences, or back-translations for BTCL) or "dropout" (x' = x, with other dropout masks).
         roles: "paper": x is the query and x' the key; "swapped": x' is the query, with gradient, and x the key.
-        queue_size: Q, the number of keys; unfilled slots are ignored.
+        queue_size: Q, the number of keys; before so many were enqueued, all that were.
         momentum: m in [0, 1].
         momentum_warm_up: start from a small momentum: update k uses min(m, (1 + k) / (10 + k)). In short runs it
             makes the encoder worse (``docs/methods/adcl.md``).
@@ -217,14 +217,14 @@ class ADCL(Objective):
     def compute_loss(self, z: Tensor, keys: Tensor, counts: Tensor | None = None) -> Tensor:
         """Compute eq. 1 for queries z and their own keys, both (B, c), with the current queue as negatives.
 
-        ``counts``, (B, Q), is true for the queued keys that are negatives of a query (`equal_in_queue`); None: all.
+        ``counts``, (B, n), is true for the queued keys that are negatives of a query (`equal_in_queue`); None: all.
         """
         return info_nce(
             z,
             [keys],
             temperature=self.temperature,
             extra_negatives=self.queue.vectors(),
-            extra_mask=self.queue.valid if counts is None else counts,
+            extra_mask=counts,
             in_batch_negatives=False,
             similarity="cosine" if self.normalize else "dot",
         )
@@ -269,7 +269,7 @@ class ADCL(Objective):
     ) -> Attacked:
         """Run the Geometry Attack on texts with keys (len(texts), c); model and random state are left unchanged.
 
-        ``counts`` is (len(texts), Q), as for `compute_loss`.
+        ``counts`` is (len(texts), n), as for `compute_loss`.
         """
         assert self.attack is not None
 

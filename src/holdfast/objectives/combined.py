@@ -234,7 +234,7 @@ class Combined(ContrastiveObjective):
         return NegativeMasks(equal, queue_mask), texts
 
     def _extra_negatives(self, queued: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """Return learned negatives and queued keys, (M, d), and with a queue the mask of valid ones, (B, M)."""
+        """Return learned negatives and queued keys, (M, d), and with a queue the mask of those to use, (B, M)."""
         learned = None if self.negatives is None else self.negatives()
         if self.queue is None or queued is None:
             return learned, None

@@ -237,16 +237,16 @@ class Objective(TrainingAttackOptions, nn.Module, ABC):
     def equal_in_queue(
         self, queue: KeyQueue, sentences: Features, positives: Features | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return which keys of a queue are negatives of each query, (B, Q), and the hashes of the texts.
+        """Return which of the n keys in a queue are negatives of each query, (B, n), and the hashes of the texts.
 
-        Empty slots are excluded and, with ``duplicates="mask"``, also keys of texts equal to the query's. The share of
-        sentences with a duplicate in the queue is logged as ``duplicates_in_queue``. With several processes all must
-        call it together. The hashes (B, columns) are to be pushed into the queue with their keys.
+        With ``duplicates="mask"``, keys of texts equal to the query's are excluded. The share of sentences with a
+        duplicate in the queue is logged as ``duplicates_in_queue``. With several processes all must call it together.
+        The hashes (B, columns) are to be pushed into the queue with their keys.
         """
         texts = _hashes_of(sentences, positives)
         equal = queue.equal_to(texts)
         self.diagnostics["duplicates_in_queue"] = mean_over_processes(equal.any(dim=1).float().mean())
-        return (queue.valid & ~equal if self.duplicates == "mask" else queue.valid.expand_as(equal)), texts
+        return (~equal if self.duplicates == "mask" else torch.ones_like(equal)), texts
 
     def without_idea(self) -> AbstractContextManager[None]:
         """Return a context in which `forward` computes the loss without what the method adds, its `OWN_IDEA`.
