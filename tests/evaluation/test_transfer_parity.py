@@ -29,7 +29,7 @@ CASES = [
     ("mr", {"all": 300}, CONVERGED),
     ("subj", {"all": 300}, CONVERGED),
     ("mpqa", {"all": 300}, CONVERGED),
-    ("trec", {"train": 800, "test": 300}, CONVERGED),
+    ("trec", {"train": 1200}, CONVERGED),
     ("mrpc", {"train": 500, "test": 300}, CONVERGED),
     ("sst2", {"train": 800, "dev": 400, "test": 400}, CONVERGED),
 ]
