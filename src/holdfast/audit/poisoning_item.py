@@ -24,6 +24,7 @@ PASSAGES = 3
 QUERIES = 400
 """Audited texts that are queries, at most; no more than half of all. The others are searched."""
 CONSTANTS = {"words": 12, "steps": 40, "candidates": 20}
+"""Constants of the recipe."""
 
 
 @dataclass(frozen=True)
