@@ -81,5 +81,6 @@ def test_the_page_shows_the_claims() -> None:
         assert f"| {claim['id']} | {claim['claim']} | " in page
     assert page.count("**not shown**") == sum(claim["verdict"] == "not shown" for claim in CLAIMS)
     shown = [claim["id"] for claim in CLAIMS if claim["verdict"] == "shown"]
-    number = {2: "Two", 3: "Three", 4: "Four"}.get(len(shown), str(len(shown)))
-    assert f"{number} claims of the papers show ({', '.join(shown)})" in page
+    said = {0: "No claim of a paper shows yet.", 1: f"One claim of a paper shows ({', '.join(shown)})"}
+    number = {2: "Two", 3: "Three", 4: "Four"}.get(len(shown), len(shown))
+    assert said.get(len(shown), f"{number} claims of the papers show ({', '.join(shown)})") in page

@@ -301,9 +301,8 @@ def test_recall_equals_that_of_sentence_transformers() -> None:
     for line in itertools.islice((_DATA / "qrels/test.tsv").read_text().split("\n"), 1, None):
         if line and int(line.split("\t")[2]) > 0:
             relevant.setdefault(line.split("\t")[0], set()).add(line.split("\t")[1])
-    documents = model.encode_document(
-        list(corpus.values()), convert_to_tensor=True
-    )  # once for all four kinds of queries
+    # Encoded by the model itself, once for the four kinds of queries.
+    documents = model.encode_document(list(corpus.values()), convert_to_tensor=True)
     for name, expected in EXPECTED.items():
         queries = {line["_id"]: line["text"] for line in lines(f"{name}.jsonl")}
         evaluator = InformationRetrievalEvaluator(queries, corpus, relevant, show_progress_bar=False)

@@ -21,10 +21,10 @@ from holdfast.model_lookup import PYPI_MODEL
 from holdfast.models import load_sentence_transformer
 
 # scikit-learn's own stopping rule leaves strong C short of the minimum, by a few of a hundred texts where the training
-# part is small; small subsets are therefore compared with its converged fits, and a larger one with its defaults.
+# part is small; subsets are therefore compared with its converged fits, and whole tasks with its defaults.
 CONVERGED = {"tol": 1e-7, "max_iter": 5000}
 CASES = [
-    ("cr", {"all": 1800}, {}),
+    ("cr", {}, {}),
     ("cr", {"all": 700}, CONVERGED),
     ("mr", {"all": 300}, CONVERGED),
     ("subj", {"all": 300}, CONVERGED),
@@ -76,7 +76,7 @@ def encode() -> Callable[[TransferTask], dict[str, Vectors]]:
     return vectors
 
 
-@pytest.mark.parametrize("case", range(len(CASES)), ids=[f"{name}-{sizes}" for name, sizes, _ in CASES])
+@pytest.mark.parametrize("case", range(len(CASES)), ids=[f"{name}-{sizes or 'whole'}" for name, sizes, _ in CASES])
 def test_accuracy_is_that_of_a_plain_implementation(
     case: int, tasks: list[TransferTask], encode: Callable[[TransferTask], dict[str, Vectors]]
 ) -> None:
