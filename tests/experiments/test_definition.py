@@ -448,6 +448,9 @@ def test_a_figure_keeps_the_columns_that_it_is_of(tmp_path: Path) -> None:
     assert own(tmp_path, "figure: {kind: scatter, x: c, y: cc}", smoke="drop: [cc]").figure["y"] == "cc"
     with pytest.raises(UserError, match=r"mine.yaml:10: the figure needs the column 'cc', which is dropped .* smoke"):
         read_definition(str(tmp_path / "mine.yaml"), "smoke")
+    both = read_definition(str(tmp_path / "mine.yaml"), "small")
+    assert both.with_columns(["c", "cc"]).figure == both.figure
+    assert both.with_columns(["c"]).figure is None, "a scatter of one column"
 
 
 def test_adversarial_texts_can_be_called_off(tmp_path: Path) -> None:

@@ -297,6 +297,42 @@ def test_a_word_is_the_whole_name_of_a_row_or_a_part_of_several(
     assert sorted({entry.row.name for entry in prepared.entries}) == rows
 
 
+FIGURE = "figure: {kind: lines, y: points, panels: [{x: n, points: {Acc.: 1, Queries: 2}}]}\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "columns", "averages", "published", "points"),
+    [
+        (["Queries"], ["Queries"], [], [12], [{"Queries": 2}]),
+        (["Mean"], ["Acc.", "Typos"], ["Mean"], [90, 80, 85], [{"Acc.": 1}]),
+        (["Typos"], ["Typos"], [], [80], None),
+        ([], ["Acc.", "Typos", "Queries"], ["Mean"], [90, 80, 12, 85], [{"Acc.": 1, "Queries": 2}]),
+    ],
+)
+def test_columns_are_made_alone_and_an_average_with_its_columns(
+    names: list[str],
+    columns: list[str],
+    averages: list[str],
+    published: list[float],
+    points: list[dict[str, int]] | None,
+    settings: Settings,
+) -> None:
+    (prepared,) = prepare([settings(TABLE + FIGURE, columns=names)])
+    definition = prepared.definition
+    assert [entry.column for entry in prepared.entries if entry.row.name == "NP"] == columns
+    assert list(definition.averages) == averages
+    assert definition.published == {"NP": published}
+    drawn = definition.figure and [panel["points"] for panel in definition.figure["panels"]]
+    assert drawn == points
+
+
+def test_the_page_says_that_the_table_has_more_columns(settings: Settings) -> None:
+    given = settings(columns=["Acc."], only=["NP"], so_far=True)
+    page = markdown(reproduce(given))
+    assert "Only these columns: the table has more." in page
+    assert "Typos" not in page
+
+
 def test_mistakes(settings: Settings) -> None:
     with pytest.raises(UserError, match=r"--scale.*'smal'.*did you mean 'small'"):
         reproduce(settings(scale="smal"))
@@ -306,6 +342,8 @@ def test_mistakes(settings: Settings) -> None:
         reproduce(settings(only=["XYZ"]))
     with pytest.raises(UserError, match="--only simcse is in the name of no row; rows: NP, SimCSE"):
         reproduce(settings(only=["NP", "simcse"]))
+    with pytest.raises(UserError, match=r"--columns Typo: .*did you mean 'Typos'.*columns: Acc., Typos, Queries, Mean"):
+        reproduce(settings(columns=["Typo"]))
     with pytest.raises(UserError, match="nowhere"):
         reproduce(settings(model="./nowhere"))
 

@@ -39,6 +39,8 @@ def reproduce(settings: ReproduceSettings, call: Call) -> None:
     names = tables_named(settings.table)
     if settings.only and len(names) > 1:
         raise UserError(f"--only is of the rows of one table, and {len(names)} are to be made: leave it out")
+    if settings.columns and len(names) > 1:
+        raise UserError(f"--columns is of one table, and {len(names)} are to be made: leave it out")
     if settings.against is not None and len(names) > 1:
         raise UserError(f"--against is a row of one table, and {len(names)} are to be made: leave it out")
     every = [replace(settings, table=name) for name in names]

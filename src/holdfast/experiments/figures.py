@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import did_you_mean
@@ -43,8 +43,23 @@ def read_figure(file: TableFile, left: Sequence[str], scale: str) -> dict[str, A
         return figure
     file.text(("figure", "y"))
     drawn = range(len(file.entries(("figure", "panels"), "panels")))
-    panels = [_panel(file, ("figure", "panels", place), left) for place in drawn]
-    return {**figure, "panels": [panel for panel in panels if panel["points"]]}
+    panels = [_panel(file, ("figure", "panels", place)) for place in drawn]
+    return figure_of_columns({**figure, "panels": panels}, left)
+
+
+def figure_of_columns(figure: Mapping[str, Any] | None, columns: Collection[str]) -> dict[str, Any] | None:
+    """Return what is left of a figure with these columns; None if that is nothing, or if there is no figure."""
+    if figure is None or (figure["kind"] == "scatter" and not {figure["x"], figure["y"]} <= {*columns}):
+        return None
+    if figure["kind"] != "lines":
+        return {**figure}
+    panels = [_with_points(panel, columns) for panel in figure["panels"]]
+    left = [panel for panel in panels if panel["points"]]
+    return {**figure, "panels": left} if left else None
+
+
+def _with_points(panel: Mapping[str, Any], columns: Collection[str]) -> dict[str, Any]:
+    return {**panel, "points": {column: x for column, x in panel["points"].items() if column in columns}}
 
 
 def _check_scatter(file: TableFile, left: Sequence[str], scale: str) -> None:
@@ -64,13 +79,12 @@ def _check_scatter(file: TableFile, left: Sequence[str], scale: str) -> None:
         raise file.wrong(("figure", "join"), f"there is no axis {join!r}{did_you_mean(join, axes)}")
 
 
-def _panel(file: TableFile, at: Place, left: Sequence[str]) -> dict[str, Any]:
-    """Return one panel, with the points that remain at the scale."""
+def _panel(file: TableFile, at: Place) -> dict[str, Any]:
+    """Return one panel, with a number for each of its points."""
     panel, points = file.mapping(at, needed=True), (*at, "points")
     file.check_keys(at, ("x", "points"))
     file.text((*at, "x"))
     if not file.mapping(points):
         raise file.wrong(at, "a panel needs 'points', {column: place on the axis}")
     file.check_keys(points, file.column_names(), "column")
-    places = {column: file.number((*points, column)) for column in file.mapping(points)}
-    return {**panel, "points": {column: x for column, x in places.items() if column in left}}
+    return {**panel, "points": {column: file.number((*points, column)) for column in file.mapping(points)}}

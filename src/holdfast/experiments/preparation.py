@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from holdfast.data.sources import local_wikipedia
-from holdfast.errors import EndsRun, UserError, one_of
+from holdfast.errors import EndsRun, UserError, did_you_mean, one_of
 from holdfast.experiments.baseline_values import ValuePlace, baselines
 from holdfast.experiments.cell_checks import CellChecks
 from holdfast.experiments.cell_planning import AS_IT_IS, FIRST_SEED, Planner, Setting
@@ -163,7 +163,7 @@ def _read(settings: ReproduceSettings) -> tuple[Definition, Scale, Setting]:
     one_of("--scale", settings.scale, SCALES)
     check_numbers(settings)
     check_jobs(settings)
-    definition = read_definition(settings.name, settings.scale)
+    definition = _with_columns(read_definition(settings.name, settings.scale), settings.columns)
     scale = read_scale(settings.scale, settings.changes)
     model = settings.model or scale.model
     corpus = settings.corpus or scale.corpus or local_wikipedia(settings.data)
@@ -273,6 +273,20 @@ def _rows(definition: Definition, settings: ReproduceSettings) -> list[Row]:
     if unknown:
         raise UserError(f"--only {','.join(unknown)} is in the name of no row; rows: {', '.join(names)}")
     return [row for row in definition.rows if not found or any(row.name in rows for rows in found.values())]
+
+
+def _with_columns(definition: Definition, names: Sequence[str]) -> Definition:
+    """Return the definition with the columns to make.
+
+    Raises:
+        UserError: a name of ``--columns`` is that of no column or average.
+    """
+    known = (*definition.columns, *definition.averages)
+    for name in names:
+        if name not in known:
+            near = did_you_mean(name, known)
+            raise UserError(f"--columns {name}: there is no such column{near}; columns: {', '.join(known)}")
+    return definition.with_columns(names) if names else definition
 
 
 def _partners(definition: Definition, settings: ReproduceSettings) -> dict[ValuePlace, ValuePlace]:

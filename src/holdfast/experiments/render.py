@@ -107,6 +107,8 @@ def notes(result: Mapping[str, Any]) -> list[str]:
         lines.append(f"Not changed where the table has a setting of its own: {', '.join(named)}.")
     if only := protocol.get("only"):
         lines.append(f"Only the rows that {', '.join(only)} names: the table has more.")
+    if protocol.get("only_columns"):
+        lines.append("Only these columns: the table has more.")
     if left_out := protocol.get("left_out"):
         lines.append(f"Left out at this scale: {'; '.join(left_out)}.")
     seedless = [row for row in result["results"] if row["n"] == 1 and not row["not_run"]]

@@ -36,6 +36,7 @@ class ReproduceSettings(ResourceOptions):
         similarity: use, use-large, or a SentenceTransformer; @0.8 after it: threshold; None: that of --resources.
         seeds: Repetitions of every cell, from the encoder's training on; attacks use the same texts.
         only: Make only the rows that these words name, joined by commas: whole names, or parts of several; None: all.
+        columns: Make only these columns or averages, whole names joined by commas; None: all.
         vectors: Word vectors as text, for the rows of GloVe.
         translators: Two translation models, into another language and back, for the rows of BTCL:
             Helsinki-NLP/opus-mt-en-de,Helsinki-NLP/opus-mt-de-en.
@@ -64,6 +65,7 @@ class ReproduceSettings(ResourceOptions):
     similarity: Annotated[str | None, Spelling(metavar="NAME|DIR")] = None
     seeds: int = 1
     only: Sequence[str] = ()
+    columns: Sequence[str] = ()
     vectors: Annotated[Path | None, Spelling(metavar="FILE")] = None
     translators: Annotated[tuple[str, str] | None, Spelling(metavar="THERE,BACK", parse=_two)] = None
     jobs: int | None = None

@@ -83,6 +83,7 @@ def reproduce(
             "changes": prepared.applied,
             "overruled": {name: list(rows) for name, rows in prepared.overruled.items()},
             "only": list(settings.only),
+            "only_columns": list(settings.columns),
             "seeds": settings.seeds,
             "corpus": corpus,
             "resources": dict(vars(settings.resource_names)),

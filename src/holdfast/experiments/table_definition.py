@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from holdfast.experiments.figures import figure_of_columns
 
 DIGITS = 1
 """Decimals shown, unless a table says otherwise."""
@@ -80,6 +82,20 @@ class Definition:
         """Return the published value of a cell or an average, or None."""
         values = self.published.get(row.name)
         return None if values is None else values[[*self.columns, *self.averages].index(column)]
+
+    def with_columns(self, names: Collection[str]) -> Definition:
+        """Return the table with these columns and averages alone, and with the columns that such averages are over."""
+        averages = {average: over for average, over in self.averages.items() if average in names}
+        wanted = {*names, *(column for over in averages.values() for column in over)}
+        columns = {column: pipeline for column, pipeline in self.columns.items() if column in wanted}
+        kept = [place for place, name in enumerate((*self.columns, *self.averages)) if name in (*columns, *averages)]
+        return replace(
+            self,
+            columns=columns,
+            averages=averages,
+            published={row: [values[place] for place in kept] for row, values in self.published.items()},
+            figure=figure_of_columns(self.figure, (*columns, *averages)),
+        )
 
 
 def merged(*parts: Mapping[str, Any]) -> Pipeline:
