@@ -30,6 +30,6 @@ def test_broken_runs_end_as_unbroken_ones() -> None:
 
 @pytest.mark.slow
 def test_damaged_files_are_values_or_one_line() -> None:
-    message = run("fuzz.py", "--inputs", "300", "--seed", "11")
-    assert "300 inputs" in message
+    message = run("fuzz.py", "--inputs", "600", "--seed", "11")
+    assert "600 inputs" in message
     assert "no traceback, no hang, no memory without end" in message
