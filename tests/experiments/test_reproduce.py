@@ -342,7 +342,7 @@ def test_mistakes(settings: Settings) -> None:
         reproduce(settings(only=["XYZ"]))
     with pytest.raises(UserError, match="--only simcse is in the name of no row; rows: NP, SimCSE"):
         reproduce(settings(only=["NP", "simcse"]))
-    with pytest.raises(UserError, match=r"--columns Typo: .*did you mean 'Typos'.*columns: Acc., Typos, Queries, Mean"):
+    with pytest.raises(UserError, match=r"--columns .*'Typo' .*mean 'Typos'.* one of Acc., Typos, Queries, Mean"):
         reproduce(settings(columns=["Typo"]))
     with pytest.raises(UserError, match="nowhere"):
         reproduce(settings(model="./nowhere"))

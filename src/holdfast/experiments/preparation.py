@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from holdfast.data.sources import local_wikipedia
-from holdfast.errors import EndsRun, UserError, did_you_mean, one_of
+from holdfast.errors import EndsRun, UserError, one_of
 from holdfast.experiments.baseline_values import ValuePlace, baselines
 from holdfast.experiments.cell_checks import CellChecks
 from holdfast.experiments.cell_planning import AS_IT_IS, FIRST_SEED, Planner, Setting
@@ -281,11 +281,8 @@ def _with_columns(definition: Definition, names: Sequence[str]) -> Definition:
     Raises:
         UserError: a name of ``--columns`` is that of no column or average.
     """
-    known = (*definition.columns, *definition.averages)
     for name in names:
-        if name not in known:
-            near = did_you_mean(name, known)
-            raise UserError(f"--columns {name}: there is no such column{near}; columns: {', '.join(known)}")
+        one_of("--columns", name, (*definition.columns, *definition.averages))
     return definition.with_columns(names) if names else definition
 
 
