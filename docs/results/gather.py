@@ -2,9 +2,9 @@
 
 python docs/results/gather.py [OUTPUT ...]
 
-Each result goes into the folder of its scale: the result, its page, its pictures, and an index of them all. The texts
-behind the points of a plane belong to the data sets and are left out; the points stay. The tables of claims in
-README.md are written anew from claims.yaml.
+Each result goes into the folder of its scale, with its pictures. The texts behind the points of a plane belong to the
+data sets and are left out; the points stay. Then the pages and indexes of all results are written anew (a page of one
+seed names the deviation between the seeds of the others), and the tables of claims in README.md, from claims.yaml.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ def gather(output: Path, into: Path = HERE) -> list[Path]:
         write_result(folder / path.name, result)
         for picture in pictures_of(path):
             shutil.copyfile(picture, folder / picture.name)
-        write_text(folder / f"{path.stem}.md", page_of(folder / path.name))
         taken.append(folder / path.name)
     return taken
 
@@ -154,8 +153,16 @@ def with_claims(page: str) -> str:
     return f"{before}{BEGIN}\n\n{claims_tables()}\n\n{END}{rest.partition(END)[2]}"
 
 
-if __name__ == "__main__":
-    for folder in {path.parent for output in sys.argv[1:] for path in gather(Path(output))}:
+def write_pages(into: Path = HERE) -> None:
+    """Write the page of every result and the index of every scale."""
+    for folder in sorted({path.parent for path in into.glob("*/*.json")}):
+        for path in folder.glob("*.json"):
+            write_text(path.with_suffix(".md"), page_of(path))
         write_text(folder / "README.md", index_of(folder))
-        print(folder)
+
+
+if __name__ == "__main__":
+    for taken in (path for output in sys.argv[1:] for path in gather(Path(output))):
+        print(taken.relative_to(HERE))
+    write_pages()
     write_text(HERE / "README.md", with_claims((HERE / "README.md").read_text(encoding="utf-8")))
