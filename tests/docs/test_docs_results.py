@@ -153,3 +153,6 @@ def test_gathered_tables_hold_no_texts_of_data_sets(tmp_path: Path) -> None:
     assert GATHER.page_of(made).count("](x") == 2
     assert GATHER.page_of(made).index("](x.svg)") < GATHER.page_of(made).index("](x-2.svg)")
     assert not (made.parent / "x-other.svg").exists()
+    GATHER.write_pages(tmp_path / "into")
+    assert made.with_suffix(".md").read_text(encoding="utf-8") == GATHER.page_of(made)
+    assert "(x.md)" in (made.parent / "README.md").read_text(encoding="utf-8")
