@@ -37,6 +37,7 @@ EXAMPLE_MAY: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("other", "reason", "item"), (str, type(None))),
     "label": (int, float, type(None)),
     "neighbours": (list, type(None)),
+    "queries": int,
 }
 # Allowed sets of a row's items: each is a list of n numbers.
 _ITEMS: tuple[tuple[str, ...], ...] = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -289,14 +289,23 @@ def attack_row(recipe: str = "pwws", **more: Any) -> dict[str, Any]:
 
 
 def attack(
-    name: str, outcomes: dict[str, str], *, recipe: str = "pwws", goal: str = "class", tries: int = 1, **more: Any
+    name: str,
+    outcomes: dict[str, str],
+    *,
+    recipe: str = "pwws",
+    goal: str = "class",
+    tries: int = 1,
+    queries: Sequence[Any] = (),
+    **more: Any,
 ) -> str:
-    """A result whose example of text T has the outcome that ``outcomes[T]`` begins."""
+    """A result whose example of text T has the outcome that ``outcomes[T]`` begins; and the queries, where given."""
     words = {"+": "succeeded", "-": "failed", ".": "skipped"}
     examples = [
         {"recipe": recipe, "original": text.rstrip("'"), "other": None, "outcome": words[outcome]}
         for text, outcome in outcomes.items()
     ]
+    for example, number in zip(examples, queries, strict=False):
+        example["queries"] = number
     recipes = {recipe: {"constants": {"tries": tries}}}
     protocol = {"goal": {"kind": goal, **more}, "recipes": recipes, "opened_resources": {"wordnet": "here"}}
     return write(name, [attack_row(recipe)], kind="attack", examples=examples, protocol=protocol)
@@ -312,6 +321,36 @@ def test_attacks_are_compared_on_the_texts_that_both_attacked(capsys: pytest.Cap
     assert row["metrics"]["p"] == pytest.approx(binomtest(1, 4).pvalue)
     assert main(["compare", a, b]) == 0
     assert "mr pwws" in capsys.readouterr().out
+
+
+def test_the_queries_of_attacks_are_paired_on_the_texts_that_both_attacked(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = [[3 + i % 5 for i in range(40)], [4 + i % 7 for i in range(40)]]
+    ours, theirs = (
+        dict.fromkeys((f"text {i}" for i in range(40)), "+") | dict.fromkeys(left_out, ".")
+        for left_out in (["text 0"], ["text 1"])
+    )
+    a = attack("a.json", {**ours, "only a": "-"}, queries=[*counts[0], 900])
+    b = attack("b.json", {**theirs, "only b": "+"}, queries=[*counts[1], 1])
+    success, queries = rows_of(capsys, a, b)
+    assert (success["metric"], success["n"]) == ("success_rate", 38)
+    assert (queries["recipe"], queries["metric"], queries["n"], queries["test"]) == ("pwws", "queries", 38, "bootstrap")
+    # A skipped text has queries as well, of its prediction alone: they are not those of an attack.
+    left = [[own[i] for i in range(2, 40)] for own in counts]
+    found, more = queries["metrics"], np.subtract(left[1], left[0])
+    assert (found["baseline"], found["other"]) == pytest.approx((np.mean(left[0]), np.mean(left[1])))
+    assert found["difference"] == pytest.approx(more.mean())
+    half = 1.96 * more.std() / 38**0.5
+    assert (found["low"], found["high"]) == pytest.approx((more.mean() - half, more.mean() + half), abs=0.1)
+    assert main(["compare", a, b]) == 0
+    assert "queries" in capsys.readouterr().out
+
+
+def test_attacks_without_numbers_of_queries_are_compared_by_their_success(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = dict.fromkeys("pqrs", "+")
+    a, b = attack("a.json", texts, queries=[3, 4, 5, 6]), attack("b.json", texts)
+    assert [row["metric"] for row in rows_of(capsys, a, b)] == ["success_rate"]
+    broken = attack("broken.json", texts, queries=[3, 4, "5", 6])
+    assert "broken.json: example 3: 'queries' is of the wrong type (str)" in mistake(capsys, a, broken)
 
 
 def test_attacks_that_share_less_than_half_of_their_texts_say_so(capsys: pytest.CaptureFixture[str]) -> None:

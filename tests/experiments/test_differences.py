@@ -101,12 +101,15 @@ def scored(noise: float, *tasks: str, seed: int = 0, **more: Any) -> dict[str, A
     return {**result_of("evaluate", rows), **more}
 
 
-def attacked(outcomes: str, recipe: str = "pwws", tries: int = 1) -> dict[str, Any]:
+def attacked(outcomes: str, recipe: str = "pwws", tries: int = 1, queries: str = "") -> dict[str, Any]:
+    """A result of an attack: of each text the outcome, and the number of queries, if given."""
     words = {"+": "succeeded", "-": "failed", ".": "skipped"}
     examples = [
         {"recipe": recipe, "original": f"text {number}", "other": None, "outcome": words[outcome]}
         for number, outcome in enumerate(outcomes)
     ]
+    for example, number in zip(examples, map(int, queries), strict=False):
+        example["queries"] = number
     row = {"task": "mr", "split": "test", "n": len(outcomes), "recipe": recipe, "metrics": {"success_rate": 1.0}}
     protocol = {"goal": {"kind": "class"}, "recipes": {recipe: {"constants": {"tries": tries}}}}
     return {**result_of("attack", [row]), "examples": examples, "protocol": protocol}
@@ -133,11 +136,24 @@ def test_attacks_are_compared_on_the_texts_that_both_attacked() -> None:
     results = {"a": attacked("++-+-+.+"), "b": attacked("-+----+.")}
     values = [value(row, "PWWS", "success_rate", cell) for row, cell in (("A", "a"), ("B", "b"))]
     values += [value(row, "Queries", "queries", cell) for row, cell in (("A", "a"), ("B", "b"))]
-    (row,) = message(values, results)["results"]  # a number of queries is of no items
+    (row,) = message(values, results)["results"]  # these results tell no numbers of queries
     assert (row["task"], row["split"], row["n"], row["metric"]) == ("B", "PWWS", 6, "success_rate")
     assert (row["baseline"], row["other"], row["seeds"], row["test"]) == ("A", "B", [1, 1], "mcnemar")
     assert row["metrics"]["difference"] == pytest.approx(100 * (1 - 4) / 6)
     assert row["metrics"]["low"] < row["metrics"]["difference"] < row["metrics"]["high"]
+
+
+def test_the_queries_of_attacks_are_compared_with_their_p_in_the_family() -> None:
+    results = {"a": attacked("++-+-+.+", queries="23452319"), "b": attacked("-+----+.", queries="34563491")}
+    values = [value(row, "PWWS", "success_rate", cell) for row, cell in (("A", "a"), ("B", "b"))]
+    values += [value(row, "Queries", "queries", cell) for row, cell in (("A", "a"), ("B", "b"))]
+    success, queries = message(values, results)["results"]
+    assert (success["metric"], queries["metric"], queries["n"]) == ("success_rate", "queries", 6)
+    assert queries["metrics"]["baseline"] == pytest.approx((2 + 3 + 4 + 5 + 2 + 3) / 6)
+    assert queries["metrics"]["difference"] == pytest.approx(1.0)  # one more for each of the six
+    assert success["metrics"]["p_holm"] == pytest.approx(
+        min(1.0, max(2 * queries["metrics"]["p"], success["metrics"]["p"]))
+    )
 
 
 def test_columns_are_compared_within_their_rows_where_they_measure_the_same() -> None:
@@ -161,12 +177,13 @@ def test_columns_are_compared_within_their_rows_where_they_measure_the_same() ->
 def test_what_is_not_paired_is_told_with_its_places() -> None:
     results = {"a": attacked("++-+"), "b": attacked("-+--", tries=2), "c": attacked("----" + "+" * 5)}
     values = [value(row, "PWWS", "success_rate", row.lower()) for row in "ABC"]
-    values += [value(row, "Queries", "queries", row.lower()) for row in "ABC"]  # of which nothing is said
+    values += [value(row, "Queries", "queries", row.lower()) for row in "ABC"]
     found = message(values, results)
     assert [row["task"] for row in found["results"]] == ["C"]
     assert found["notes"] == [
-        "not compared: B, PWWS: pwws has the constants {'tries': 2}, in A, PWWS {'tries': 1}: "
-        "use the same settings for both (B: PWWS)"
+        f"not compared: B, {column}: pwws has the constants {{'tries': 2}}, in A, {column} {{'tries': 1}}: "
+        f"use the same settings for both (B: {column})"
+        for column in ("PWWS", "Queries")
     ]
 
 
@@ -298,7 +315,7 @@ def test_a_reproduction_tells_the_differences_that_compare_tells(settings: Setti
     assert result["protocol"]["against"] == "NP"
     found = {row["split"]: row for row in result["differences"]["results"]}
     assert {row["task"] for row in found.values()} == {"SimCSE"}
-    assert {"Acc."} <= set(found) <= {"Acc.", "Typos"}, "neither queries nor a mean over the same texts"
+    assert {"Acc.", "Queries"} <= set(found) <= {"Acc.", "Typos", "Queries"}, "a mean over the same texts is not"
     values = {(row["task"], row["split"]): row for row in result["results"]}
     keys = [values[name, "Acc."]["cells"][0] for name in ("NP", "SimCSE")]
     files = [settings().output / "cells" / f"classifier-{key[:12]}" / "model" / "results.json" for key in keys]

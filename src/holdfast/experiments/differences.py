@@ -19,6 +19,8 @@ from holdfast.experiments.measures import rows_behind
 
 _ITEMS = {"accuracy": "correct", "spearman": "gold"}
 """For each metric that is computed from items, the field of a row's ``items`` that it needs."""
+_OF_ATTACKS = ("success_rate", "queries")
+"""The metrics of an attack that are paired, from its examples."""
 
 Values = Sequence[Mapping[str, Any]]
 """Rows of a reproduction's result, one for each value of the table."""
@@ -45,8 +47,8 @@ def differences(
 ) -> dict[str, Any]:
     """Compute the paired differences of a table's values from their baselines.
 
-    A value is compared if its measure is computed from items: the success of an attack, an accuracy, a correlation, or
-    a mean of several of these, on different items or of attacks on the same texts.
+    A value is compared if its measure is computed from items: the success or the queries of an attack, an accuracy, a
+    correlation, or a mean of several of these, on different items or of attacks on the same texts.
 
     Args:
         values: the values of the table.
@@ -192,7 +194,7 @@ def _keys(measure: str, result: Mapping[str, Any]) -> list[RowKey]:
     """Return the pairing keys of a measure; none if it is not computed from items."""
     rows, metric = rows_behind(measure, result)
     if result["kind"] == "attack":
-        return [RowKey(r["task"], r["split"], str(r.get("recipe")), metric) for r in rows if metric == "success_rate"]
+        return [RowKey(r["task"], r["split"], str(r.get("recipe")), metric) for r in rows if metric in _OF_ATTACKS]
     if metric not in _ITEMS or not all(_ITEMS[metric] in row.get("items", ()) for row in rows):
         return []
     return [RowKey(row["task"], row["split"], None, metric) for row in rows]

@@ -180,7 +180,7 @@ def differences_notes(result: Mapping[str, Any]) -> list[str]:
         "several seeds their variance is added, and t's quantiles are used) and the two-sided p of this comparison "
         "alone: McNemar's exact test for right and wrong answers of one seed per row, otherwise the bootstrap's or t. "
         f"In brackets: p after Holm's correction for the {len(items)} comparisons of this table. A negative difference "
-        "of success rates means more robust."
+        "of success rates means more robust, as does a positive one of queries."
     )
     return [how, *compared["notes"]]
 

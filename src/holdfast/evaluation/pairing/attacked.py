@@ -1,4 +1,4 @@
-"""Samples of attacked texts: the success of the attack on each text."""
+"""Samples of attacked texts: the success and the queries of the attack on each text."""
 
 from __future__ import annotations
 
@@ -16,12 +16,18 @@ from holdfast.results import examples_of, shown
 # depends on the model.
 _GOAL = ("kind", "margin", "k")
 
+TextKey = tuple[str | None, str, int]
+"""An attacked text: the other text of its pair, the text, and which of its occurrences it is, from 1."""
+
 # A note is added if the results share less than this part of the texts of the smallest result.
 _ENOUGH = 0.5
 
 
 def attacked_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sample], list[str]]:
-    """Return samples of the texts that all results attacked with the same recipe: success of the attack, per text."""
+    """Return samples of the texts that all results attacked with the same recipe: success and queries, per text.
+
+    Queries are compared if every example has their number, as all results of `holdfast attack` do.
+    """
     keys = [
         [
             RowKey(row["task"], row["split"], str(row.get("recipe")), "success_rate", form_of(row))
@@ -46,6 +52,9 @@ def attacked_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sa
                 "use the same --examples and --seed for more"
             )
         samples[key] = Shares(successes)
+        queries = [_queries_of(source, str(key.recipe)) for source in sources]
+        if all(own is not None for own in queries):
+            samples[key._replace(metric="queries")] = Means(common_values([own for own in queries if own is not None]))
     if not samples:
         raise UserError(
             "the results attacked no text in common: use the same --examples and --seed, or attack all texts"
@@ -156,12 +165,25 @@ def _parts(source: ComparedResult, key: RowKey) -> dict[str, Any]:
     return {name: as_object(part).get("constants") for name, part in as_object(recipe.get("parts")).items()}
 
 
-def outcomes_of(source: ComparedResult, field: str, name: str) -> dict[tuple[str | None, str, int], bool]:
-    """Map each text that a recipe, or an item, attacked to True if the attack succeeded.
+def outcomes_of(source: ComparedResult, field: str, name: str) -> dict[TextKey, bool]:
+    """Map each text that a recipe, or an item, attacked to True if the attack succeeded."""
+    return {text: example["outcome"] == "succeeded" for text, example in _attacked(source, field, name).items()}
+
+
+def _queries_of(source: ComparedResult, recipe: str) -> dict[TextKey, float] | None:
+    """Map each text that a recipe attacked to its number of queries; None if an example has no number."""
+    examples = _attacked(source, "recipe", recipe)
+    if any("queries" not in example for example in examples.values()):
+        return None
+    return {text: float(example["queries"]) for text, example in examples.items()}
+
+
+def _attacked(source: ComparedResult, field: str, name: str) -> dict[TextKey, dict[str, Any]]:
+    """Map each text that a recipe, or an item, attacked to its example.
 
     Occurrences of the same text are numbered, so that they have different keys.
     """
-    found: dict[tuple[str | None, str, int], bool] = {}
+    found: dict[TextKey, dict[str, Any]] = {}
     times: dict[tuple[str | None, str], int] = {}
     for example in examples_of(source.result, source.path, texts_only=True):
         if example.get(field) != name:
@@ -170,5 +192,5 @@ def outcomes_of(source: ComparedResult, field: str, name: str) -> dict[tuple[str
         times[text] = times.get(text, 0) + 1
         if example["outcome"] != "skipped":
             key = (*text, times[text])
-            found[key] = example["outcome"] == "succeeded"
+            found[key] = example
     return found
