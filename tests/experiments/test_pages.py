@@ -58,6 +58,17 @@ def test_the_dev_scores_before_and_after_a_training_are_told_where_they_are_know
     assert lines[1][-3:] == ["9", "not recorded", "not recorded"]
 
 
+def test_the_strength_of_a_trainings_attack_is_told_where_it_is_known() -> None:
+    known = {"method": "robustembed", "steps": 9, "batch": 8, "kept": 9}
+    rows = [
+        {"labels": {"x": "A"}, "trainings": [[{**known, "attack": 5.0}], [{**known, "attack": 76.125}]]},
+        {"labels": {"x": "B"}, "trainings": [[{**known, "method": "simcse"}], [{**known, "method": "simcse"}]]},
+    ]
+    header, lines = trainings_laid_out({"results": rows})
+    assert header[-2:] == ["kept step", "attack, % of its loss"]
+    assert [line[-1] for line in lines] == ["5.00, 76.12", "–"]
+
+
 def test_the_log_names_the_row_of_each_cell(settings: Settings) -> None:
     _, printed = told(settings())
     assert "encoder: SimCSE: simcse, seed 1" in printed

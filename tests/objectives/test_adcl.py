@@ -177,8 +177,10 @@ def test_the_attack_raises_the_loss(make: Any, batch: dict[str, Any], sentences:
         return objective.compute_loss(objective.head(encoder.encode(encoder.tokenise(texts))), keys).item()
 
     assert loss(found.texts) > 3 * loss(sentences)
-    assert found.rise.item() == pytest.approx(loss(found.texts) - loss(sentences), rel=1e-6)
-    assert not found.rise.requires_grad
+    reported = found.loss_before.item(), found.loss_after.item()
+    assert reported == pytest.approx((loss(sentences), loss(found.texts)), rel=1e-6)
+    assert not (found.loss_before.requires_grad)
+    assert not (found.loss_after.requires_grad)
     assert "masked LM" in found.source
 
 

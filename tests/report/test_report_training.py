@@ -84,6 +84,18 @@ def test_an_attack_that_never_raises_the_loss_is_wrong(tmp_path: Path) -> None:
     assert flag(tmp_path, "attack", [{**LOG, "attack_loss_rise": 0.0}]).level == "bad"
 
 
+def test_an_attack_that_hardly_changes_its_loss_is_worth_a_look(tmp_path: Path) -> None:
+    shares = ((25, 0.02), (50, 0.05))
+    records = [{**LOG, "step": step, "attack_loss_share": share} for step, share in shares]
+    weak = flag(tmp_path, "attack", records)
+    assert weak.level == "look"
+    assert "3.5 % of the attacked loss: it hardly changes what is trained" in weak.message
+    strong = flag(tmp_path, "attack", [{**LOG, "attack_loss_share": 0.4}])
+    assert (strong.level, strong.message.endswith("40 % of the attacked loss")) == ("good", True)
+    fell = flag(tmp_path, "attack", [{**LOG, "attack_loss_rise": -0.1, "attack_loss_share": -0.5}])
+    assert fell.level == "bad", "that the loss fell is worse than a weak attack"
+
+
 def test_a_perturbation_that_stays_at_the_centre_is_worth_a_look(tmp_path: Path) -> None:
     assert flag(tmp_path, "δ", [{**LOG, "delta_norm": 1e-6}]).level == "look"
 

@@ -11,8 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 import holdfast
+from holdfast.adversary.loss_rise import loss_rise
 from holdfast.runs.run_log import (
     BEGUN,
     DIAGNOSTICS,
@@ -77,6 +79,7 @@ def test_every_diagnostic_of_every_method_and_defence_is_known() -> None:
     named = {name for text in texts for name in re.findall(r"""diagnostics\["(\w+)"\]""", text)}
     blocks = [block for text in texts for block in re.findall(r"diagnostics \|?= \{(.*?)\}\n", text, re.DOTALL)]
     named |= {name for block in blocks for name in re.findall(r'"(\w+)":', block)}
+    named |= loss_rise(torch.tensor(0.5), torch.tensor(1.0)).keys()
     assert {"delta_norm", "replaced_words", "gradient_share", "attack_loss_rise"} <= named
     assert named - DIAGNOSTICS == {"smoothness", "proximity"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,19 @@ def test_training_cuts_sentences_and_the_selection_does_not(
     train(config(tiny, corpus, tmp_path / "out", max_steps=2, **given))
     assert widths == [5, 5], "the corpus has sentences of fourteen words"
     assert limits == [64, 64, 64], "the model's own limit, before training and after each step"
+
+
+def test_the_result_tells_the_strength_of_the_attack(tiny: Path, corpus: Path, tmp_path: Path) -> None:
+    result = train(config(tiny, corpus, tmp_path / "out", method="robustembed", max_steps=3))
+    shares = [json.loads(line).get("attack_loss_share") for line in (tmp_path / "out" / "metrics.jsonl").open()]
+    logged = [share for share in shares if share is not None]
+    assert len(logged) >= 1
+    assert all(0 < share < 1 for share in logged)
+    assert result["attack"] == {"loss_share": statistics.median(logged)}
+    assert _rows(result)["attack"] == f"{100 * statistics.median(logged):.2g} % of its loss (median)"
+    plain = train(config(tiny, corpus, tmp_path / "plain", max_steps=1))
+    assert "attack" not in plain
+    assert "attack" not in _rows(plain)
 
 
 def test_an_encoder_that_is_worse_than_its_start_is_told(

@@ -107,7 +107,8 @@ class Attacked:
         replaced: number of replaced words of each text.
         words: number of words of each text.
         finished: for each text, True if the goal was reached by its changes.
-        rise: increase of the mean loss over the attacked texts, a scalar; 0 if there are none.
+        loss_before: mean loss of the attacked texts before the attack, a scalar; 0 if there are none.
+        loss_after: the same after the attack.
         source: description of the source of candidates.
         cost: cost of the attack.
     """
@@ -116,7 +117,8 @@ class Attacked:
     replaced: list[int]
     words: list[int]
     finished: list[bool]
-    rise: Tensor
+    loss_before: Tensor
+    loss_after: Tensor
     source: str
     cost: Cost
 
@@ -195,12 +197,14 @@ class GeometryAttack:
             if not alive:
                 break
             self._iterate(alive, model, cost)
+        before, after = self._losses(attacked, model)
         return Attacked(
             texts=[target.words.text for target in targets],
             replaced=[target.replaced for target in targets],
             words=[len(target.words.words) for target in targets],
             finished=[target.finished for target in targets],
-            rise=self._rise(attacked, model),
+            loss_before=before,
+            loss_after=after,
             source=self.proposer.source,
             cost=cost,
         )
@@ -287,13 +291,13 @@ class GeometryAttack:
                 target.finished = enough
                 target.budget = 0 if enough else target.budget
 
-    def _rise(self, attacked: list[_Target], model: GradientModel) -> Tensor:
-        """Return the mean loss at the last vectors minus that at the first."""
+    def _losses(self, attacked: list[_Target], model: GradientModel) -> tuple[Tensor, Tensor]:
+        """Return the mean loss at the first vectors, and at the last."""
         if not attacked:
-            return torch.zeros(())
+            return torch.zeros(()), torch.zeros(())
         rows = [target.row for target in attacked]
         first, last = (torch.stack(vectors) for vectors in zip(*((t.first_z, t.z) for t in attacked), strict=True))
-        return model.loss(last, rows) - model.loss(first, rows)
+        return model.loss(first, rows), model.loss(last, rows)
 
 
 def word_importance(gradients: Tensor, offsets: Spans, spans: Spans, kind: Importance) -> list[float]:

@@ -45,12 +45,15 @@ def _rows(result: Mapping[str, Any]) -> dict[str, str]:
     before = f"; {chosen['start']:.2f} before training" if chosen.get("start") is not None else ""
     kept = f"{chosen['step']} (STS-B dev {chosen['score']:.2f}{before})" if "step" in chosen else "the last"
     corpus = protocol["corpus"]
+    attack = result.get("attack")
+    under = {"attack": f"{100 * attack['loss_share']:.2g} % of its loss (median)"} if attack else {}
     return {
         "method": protocol["method"] + (f" ({protocol['preset']})" if protocol["preset"] else ""),
         "started from": protocol["base_model"],
         "corpus": f"{corpus['source']}, {corpus['sentences']:,} sentences",
         "steps": f"{chosen['steps']:,} of {_per_step(protocol['training'])}",
         "step kept": kept,
+        **under,
         "training took": f"{result['timing']['train_seconds']:.1f} s",
         "model": result["model"],
     }

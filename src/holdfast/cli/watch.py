@@ -177,6 +177,7 @@ def _rows(standing: Standing) -> list[tuple[str, str, Sequence[tuple[float, floa
 
 _NAMES: Mapping[str, str] = {
     "attack_loss_rise": "attack's rise of the loss",
+    "attack_loss_share": "the attack's share of the attacked loss",
     "weakening_loss_rise": "weakening's rise of the loss",
     "delta_norm": "norm of δ",
     "grad_norm": "norm of the gradient",

@@ -226,8 +226,11 @@ def trainings_laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[
     named = {"training": "method", "steps": "steps", "batch": "batch", "kept step": "kept"}
     if any("start" in seed for _, stage in rows for seed in stage):
         named |= {"dev before": "start", "dev": "score"}
+    if any("attack" in seed for _, stage in rows for seed in stage):
+        named |= {"attack, % of its loss": "attack"}
+    missing = {"attack": "–"}  # a method without an attack, or a result of before 2026-11-27
     lines = dict.fromkeys(
-        (*labels.values(), *(_all(seed.get(name) for seed in stage) for name in named.values()))
+        (*labels.values(), *(_all(seed.get(name, missing.get(name)) for seed in stage) for name in named.values()))
         for labels, stage in rows
     )
     header = [*result["results"][0]["labels"], *named]

@@ -104,7 +104,8 @@ def trainings_of(cell: Cell, store: Store) -> list[dict[str, Any]]:
     """Return ``{method, steps, batch, kept}`` for each training of the encoder that a cell measures, in their order.
 
     ``batch`` counts the sentences of an optimiser's step; ``kept`` is the step whose weights were kept. Where it was
-    chosen on development data, ``start`` and ``score`` are the scores before the training and of that step.
+    chosen on development data, ``start`` and ``score`` are the scores before the training and of that step. Where the
+    method attacks, ``attack`` is the rise of the attacked loss in % of it, the median over the logged steps.
     """
     found = []
     for encoder in in_order([cell]):
@@ -115,7 +116,8 @@ def trainings_of(cell: Cell, store: Store) -> list[dict[str, Any]]:
             kept = chosen.get("step", chosen["steps"])
             scores = {name: chosen[name] for name in ("start", "score") if chosen.get(name) is not None}
             method, steps = result["protocol"]["method"], chosen["steps"]
-            found.append({"method": method, "steps": steps, "batch": batch, "kept": kept, **scores})
+            attack = {"attack": 100.0 * result["attack"]["loss_share"]} if "attack" in result else {}
+            found.append({"method": method, "steps": steps, "batch": batch, "kept": kept, **scores, **attack})
     return found
 
 

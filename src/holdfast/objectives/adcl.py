@@ -15,6 +15,7 @@ from holdfast.adversary.equal_texts import Duplicates
 from holdfast.adversary.geometry import Attacked, GeometryAttack
 from holdfast.adversary.gradient_encoder import GradientEncoder, recovered_texts, with_texts
 from holdfast.adversary.key_queue import KeyQueue
+from holdfast.adversary.loss_rise import loss_rise
 from holdfast.adversary.masked_lm import MaskedLM
 from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.backbone import Features
@@ -260,7 +261,7 @@ class ADCL(Objective):
             "unattacked": torch.tensor(1 - len(rows) / len(recovered)),
             "replaced_words": torch.tensor(sum(attacked.replaced) / len(recovered)),
             "attack_seconds": torch.tensor(seconds / len(recovered)),
-            "attack_loss_rise": attacked.rise,
+            **loss_rise(attacked.loss_before, attacked.loss_after),
         }
         return with_texts(encoder.model, sentences, changed)
 

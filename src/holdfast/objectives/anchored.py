@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.balls import Norm, sentence_norm
 from holdfast.adversary.gradient_encoder import recovered_texts, with_texts
+from holdfast.adversary.loss_rise import loss_rise
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.edits.misspellings import read_misspellings
@@ -243,7 +244,7 @@ class Anchored(Objective):
             delta, losses = self.ascent.climb(self.initial_noise(x), mask, loss)
         self.diagnostics["delta_norm"] = sentence_norm(delta, mask, self.ascent.norm).mean()
         if len(losses) > 1:  # the loss at the last δ is not computed: the rise is up to the step before
-            self.diagnostics["attack_loss_rise"] = losses[-1] - losses[0]
+            self.diagnostics |= loss_rise(losses[0], losses[-1])
         return delta
 
     def initial_noise(self, x: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from holdfast.adversary.divergence import divergence_between
 from holdfast.adversary.equal_texts import Duplicates
 from holdfast.adversary.key_queue import KeyQueue
 from holdfast.adversary.learned_negatives import LearnedNegatives, NegativesStep
+from holdfast.adversary.loss_rise import loss_rise
 from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.adversary.paired_noise import PairedNoise
 from holdfast.adversary.virtual_adversary import VirtualAdversary
@@ -288,7 +289,7 @@ class Combined(ContrastiveObjective):
 
         with encoder.attack_mode():
             delta, losses = self.ascent.climb(self.initial_noise(x), mask, loss)
-        self.diagnostics["attack_loss_rise"] = losses[-1] - losses[0]
+        self.diagnostics |= loss_rise(losses[0], losses[-1])
         return perturbed(x, delta)
 
     def _contrastive(

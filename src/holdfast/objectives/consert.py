@@ -21,6 +21,7 @@ from holdfast.adversary.embedding_augmentation import (
     token_cutoff,
 )
 from holdfast.adversary.equal_texts import Duplicates
+from holdfast.adversary.loss_rise import loss_rise
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder
@@ -189,7 +190,7 @@ class ConSERT(ContrastiveObjective):
             h_adversarial = encoder.encode(sentences)
         found = self._contrasted([h_adversarial, h_other], equal)  # symmetric in both views
         if not self.dimensions:
-            self.diagnostics["attack_loss_rise"] = found["contrastive"].detach() - unperturbed
+            self.diagnostics |= loss_rise(unperturbed, found["contrastive"])
         return found
 
     def attack(

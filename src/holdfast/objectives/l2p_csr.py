@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.balls import sentence_norm
 from holdfast.adversary.equal_texts import Duplicates
+from holdfast.adversary.loss_rise import loss_rise
 from holdfast.adversary.weakening import Weakening, WeakeningAscent, uniform_start
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys, mean_over_processes
@@ -142,7 +143,7 @@ class L2PCSR(ContrastiveObjective):
             h = encoder.encode(sentences, views=2)
         found = self._contrasted(h, equal)
         if losses and not self.dimensions:
-            self.diagnostics["attack_loss_rise"] = found["contrastive"].detach() - losses[0]
+            self.diagnostics |= loss_rise(losses[0], found["contrastive"])
         return found
 
     def _contrasted(self, h: Tensor, equal: Tensor | None) -> dict[str, Tensor]:

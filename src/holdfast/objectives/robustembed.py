@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from holdfast.adversary.ascent import MixedAscent, Trajectory, gaussian
 from holdfast.adversary.balls import Norm, sentence_norm
 from holdfast.adversary.equal_texts import Duplicates
+from holdfast.adversary.loss_rise import loss_rise
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder
@@ -202,7 +203,7 @@ class RobustEmbed(ContrastiveObjective):
             self.diagnostics["projected"] = torch.stack(projected).mean()
         self.diagnostics["delta_norm"] = sentence_norm(delta, mask, self.ascent.norm).mean()
         if len(losses) > 1:  # the loss at the last δ is not computed: the rise is up to the step before
-            self.diagnostics["attack_loss_rise"] = losses[-1] - losses[0]
+            self.diagnostics |= loss_rise(losses[0], losses[-1])
         return delta
 
     def initial_noise(self, x: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from holdfast.adversary.balls import per_coordinate, sentence_norm
 from holdfast.adversary.divergence import Divergence, divergence_between, kl
 from holdfast.adversary.equal_texts import Duplicates
+from holdfast.adversary.loss_rise import loss_rise
 from holdfast.adversary.paired_noise import PairedNoise
 from holdfast.adversary.virtual_adversary import BallNorm, VirtualAdversary
 from holdfast.backbone import Features
@@ -218,7 +219,7 @@ class VAdvCSE(ContrastiveObjective):
         unit = per_coordinate(1.0, mask, x.shape[-1], norm)
         self.diagnostics["delta_norm"] = (sentence_norm(r, mask, norm) / unit).mean()
         if len(values) > 1:
-            self.diagnostics["attack_loss_rise"] = values[-1] - values[0]
+            self.diagnostics |= loss_rise(values[0], values[-1])
         return r
 
     def initial_noise(self, x: Tensor, mask: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ the run. Records with a ``state`` mark the beginning and the end of each part of
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ BEGUN, TRAINED, STOPPED, FAILED = "begun", "trained", "stopped", "failed"
 
 RISE = "attack_loss_rise"
 """Increase of the attacked loss by the attack, in the last step."""
+RISE_SHARE = "attack_loss_share"
+"""The rise as a share of the attacked loss after the attack, in the last step."""
 RISES = (RISE, "weakening_loss_rise")
 SHARES = ("gradient_share", "idea_gradient_share")
 """The shares of the gradient: of a regulariser at the vectors, and of the method's idea at the encoder's weights."""
@@ -37,6 +40,7 @@ _FORMER_NAMES: Mapping[Any, str] = {"attack_rise": RISE}  # the name in earlier 
 DIAGNOSTICS = frozenset(
     (
         *RISES,
+        RISE_SHARE,
         *SHARES,
         *("delta_norm", "views_found", "regularisation", "positive_similarity"),
         *("negatives_gradient_norm", "negatives_similarity", "negatives_turned"),
@@ -133,6 +137,12 @@ def curve(records: Iterable[Record], name: str) -> Curve:
         if value is not None:
             found[float(record["step"])] = value
     return sorted(found.items())
+
+
+def median_of(records: Iterable[Record], name: str) -> float | None:
+    """Return the median of a logged quantity; None if it was not logged."""
+    values = [y for _, y in curve(records, name)]
+    return statistics.median(values) if values else None
 
 
 def terms_of(records: Sequence[Record]) -> list[str]:

@@ -17,6 +17,7 @@ from holdfast.runs.run_log import (
     FAILED,
     METRICS_FILE,
     RESULT_FILE,
+    RISE_SHARE,
     RISES,
     RUN_FILE,
     SHARES,
@@ -188,7 +189,7 @@ def _what(record: Mapping[str, Any]) -> str:
 def _named(log: Sequence[Record]) -> list[str]:
     """Return the names of the watched quantities that were logged."""
     score = score_name(log)
-    diagnostics = (*RISES, "delta_norm", *SHARES, "views_found", "negatives_turned")
+    diagnostics = (*RISES, RISE_SHARE, "delta_norm", *SHARES, "views_found", "negatives_turned")
     wanted = ("loss", *terms_of(log), "learning_rate", "grad_norm", *diagnostics)
     return [name for name in (*wanted, *([score] if score else []), "eval_perplexity") if curve(log, name)]
 

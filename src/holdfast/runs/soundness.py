@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from holdfast.runs.duplicate_shares import LARGE, duplicates_after, logged_shares
-from holdfast.runs.run_log import RISES, Record, curve, number_of
+from holdfast.runs.run_log import RISE_SHARE, RISES, Record, curve, median_of, number_of
 
 Level = Literal["good", "look", "bad", "told"]
 
@@ -18,6 +18,8 @@ _MOSTLY = 0.9
 """Minimum share of the views that should still be nearest to their own sentence."""
 _STILL = 1e-3
 """Minimum angle, in degrees a step, by which learned negatives move: 1 degree in a thousand steps."""
+_WEAK = 0.1
+"""Minimum share of the attacked loss that should be the attack's work."""
 _ROUNDING = 1e-3
 """Relative tolerance of the check that δ lies in its ball, for rounding errors."""
 
@@ -107,7 +109,12 @@ def _rise(log: Sequence[Record]) -> Flag | None:
     message = (
         f"the loss rose under the attack in {above} of {len(rises)} logged steps; median {statistics.median(rises):.3g}"
     )
-    return Flag("good" if above == len(rises) else "look" if 2 * above > len(rises) else "bad", "attack", message)
+    level: Level = "good" if above == len(rises) else "look" if 2 * above > len(rises) else "bad"
+    if (share := median_of(log, RISE_SHARE)) is not None:
+        message += f", {100 * share:.2g} % of the attacked loss"
+        if level == "good" and share < _WEAK:
+            return Flag("look", "attack", f"{message}: it hardly changes what is trained; larger steps would")
+    return Flag(level, "attack", message)
 
 
 def _ball(log: Sequence[Record], options: Mapping[str, Any]) -> Flag | None:
@@ -123,26 +130,20 @@ def _ball(log: Sequence[Record], options: Mapping[str, Any]) -> Flag | None:
         return Flag("bad", "δ", f"{message}: leaves the ball, {largest:.4g}")
     if middle < 0.01 * radius:
         return Flag("look", "δ", f"{message}: it hardly leaves the centre")
-    if (share := _median(log, "projected")) is not None:  # without any, neither norm nor radius has an effect
+    if (share := median_of(log, "projected")) is not None:  # without any, neither norm nor radius has an effect
         message += f"; projections move {100 * share:.2g} % of coordinates" if share else "; no step leaves the ball"
     return Flag("good", "δ", message + (", at its edge" if middle > 0.99 * radius else ""))
 
 
-def _median(log: Sequence[Record], name: str) -> float | None:
-    """Return the median of a logged quantity; None if it was not logged."""
-    values = [y for _, y in curve(log, name)]
-    return statistics.median(values) if values else None
-
-
 def _share(log: Sequence[Record], name: str, what: str) -> Flag | None:
-    if (middle := _median(log, name)) is None:
+    if (middle := median_of(log, name)) is None:
         return None
     message = f"{100 * middle:.2g} % of the gradient (median)"
     return _at_least(_HARDLY, middle, what, message, "it hardly trains the encoder")
 
 
 def _views(log: Sequence[Record]) -> Flag | None:
-    if (middle := _median(log, "views_found")) is None:
+    if (middle := median_of(log, "views_found")) is None:
         return None
     message = f"{100 * middle:.0f} % of the perturbed views are nearest to their own sentence (median)"
     return _at_least(_MOSTLY, middle, "positives", message, "the perturbation takes the sentence away")
@@ -184,7 +185,7 @@ def _selected(selected: Any) -> Flag | None:
 
 
 def _negatives(log: Sequence[Record]) -> Flag | None:
-    if (middle := _median(log, "negatives_turned")) is None:
+    if (middle := median_of(log, "negatives_turned")) is None:
         return None
     message = f"turned by {middle:.2g} degrees a step (median)"
     return _at_least(_STILL, middle, "learned negatives", message, "they hardly move; try negatives_step=normalised")

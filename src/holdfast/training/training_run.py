@@ -35,7 +35,7 @@ from holdfast.prompt_tokens import added_tokens
 from holdfast.runs.best_weights import KeepBest
 from holdfast.runs.duplicate_shares import duplicates_before, logged_shares
 from holdfast.runs.run import Run
-from holdfast.runs.run_log import METRICS_FILE, read_log
+from holdfast.runs.run_log import METRICS_FILE, RISE_SHARE, median_of, read_log
 from holdfast.runs.soundness import below_start
 from holdfast.runs.training_progress import TrainingProgress, TrainingStage
 from holdfast.static_encoder import static_module, trainable
@@ -354,7 +354,10 @@ def _finish(
             rows = evaluate_sts(finished, data=config.data, progress=measuring.update)
         run.print(*cut_lines(rows))
         export(model, output, model_card(record, chosen, rows))
-    if shares := logged_shares(read_log(output / METRICS_FILE)):
+    log = read_log(output / METRICS_FILE)
+    if shares := logged_shares(log):
         summary["duplicates"] = shares
+    if (share := median_of(log, RISE_SHARE)) is not None:
+        summary["attack"] = {"loss_share": share}
     protocol = {**{key: record[key] for key in PROTOCOL if key in record}, **read_as(model)}
     return run.finish(protocol, rows or [], {"train_seconds": seconds}, model.device, **summary)

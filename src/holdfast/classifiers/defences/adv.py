@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.adversary.candidate_words import Source, candidate_words, synonyms_option, with_synonyms
 from holdfast.adversary.geometry import GeometryAttack, Importance
+from holdfast.adversary.loss_rise import loss_rise
 from holdfast.adversary.masked_lm import MaskedLM
 from holdfast.adversary.token_batches import padded
 from holdfast.attacks.classifier import Text, tokenise
@@ -160,7 +161,7 @@ class ADV(Defence):
             "attack_success": torch.tensor(sum(attacked.finished) / max(len(rows), 1)),
             "replaced_words": torch.tensor(sum(attacked.replaced) * share),
             "attack_seconds": torch.tensor(sum(attacked.cost.seconds.values()) * share),
-            "attack_loss_rise": attacked.rise,
+            **loss_rise(attacked.loss_before, attacked.loss_after),
         }
         changes = zip(rows, attacked.texts, attacked.replaced, strict=True)
         return {row: (*texts[row][:-1], text) for row, text, replaced in changes if replaced}

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.adversary.balls import per_coordinate, project, unit_direction
+from holdfast.adversary.loss_rise import loss_rise
 from holdfast.adversary.virtual_adversary import BallNorm
 from holdfast.classifiers.defences.defence import Defence, Moment, Passes, TaskBatch
 from holdfast.classifiers.defences.option_checks import check_ball, check_sizes
@@ -74,7 +75,7 @@ class FreeLB(Defence):
             assert delta.grad is not None  # the trainer has called backward on the loss
             if step + 1 < self.steps:
                 delta = self.climbed(delta.detach(), delta.grad, passes.mask)
-        self.diagnostics = {"attack_loss_rise": values[-1] - values[0]} if len(values) > 1 else {}
+        self.diagnostics = loss_rise(values[0], values[-1]) if len(values) > 1 else {}
 
     def initial_noise(self, passes: Passes) -> Tensor:
         """Return δ₀ (B, L, d), inside the ball and zero at padding."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from torch import Tensor, nn
 
+from holdfast.adversary.loss_rise import loss_rise
 from holdfast.classifiers.defences.defence import Defence, Moment, Passes, TaskBatch
 
 
@@ -50,5 +51,5 @@ class PerturbationTraining(Defence):
         with passes.attack():
             delta, values = self.climb(passes.no_delta, passes.mask, passes.loss)
         # The loss at the last δ is not computed: the rise is measured up to the step before it.
-        self.diagnostics = {"attack_loss_rise": values[-1] - values[0]} if len(values) > 1 else {}
+        self.diagnostics = loss_rise(values[0], values[-1]) if len(values) > 1 else {}
         return delta
