@@ -108,6 +108,21 @@ def test_damaged_archives_are_refused(
         load_pairs("sickr", "test")
 
 
+def test_links_of_an_archive_are_not_made(publish: Callable[[Files], list[str]], tmp_path: Path) -> None:
+    publish(whole())
+    (tmp_path / "outside").mkdir()
+    with tarfile.open(next(tmp_path.glob("snapshots/*/senteval.tar")), "a") as archive:
+        link = tarfile.TarInfo("MPQA/link")
+        link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path / "outside")
+        archive.addfile(link)
+        through = tarfile.TarInfo("MPQA/link/text.txt")
+        through.size = 4
+        archive.addfile(through, io.BytesIO(b"text"))
+    assert len(load_labelled("mpqa", "all").labels) == 10606
+    assert not any((tmp_path / "outside").iterdir())
+    assert not any(path.is_symlink() for path in (tmp_path / "cache").rglob("*"))
+
+
 def test_a_task_of_which_the_data_folder_has_nothing_comes_from_the_hub(
     publish: Callable[[Files], list[str]], tmp_path: Path
 ) -> None:

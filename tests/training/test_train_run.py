@@ -139,7 +139,8 @@ def test_training_cuts_sentences_and_the_selection_does_not(
 
 def test_the_result_tells_the_strength_of_the_attack(tiny: Path, corpus: Path, tmp_path: Path) -> None:
     result = train(config(tiny, corpus, tmp_path / "out", method="robustembed", max_steps=3))
-    shares = [json.loads(line).get("attack_loss_share") for line in (tmp_path / "out" / "metrics.jsonl").open()]
+    lines = (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()
+    shares = [json.loads(line).get("attack_loss_share") for line in lines]
     logged = [share for share in shares if share is not None]
     assert len(logged) >= 1
     assert all(0 < share < 1 for share in logged)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 import tempfile
 from pathlib import Path
@@ -88,8 +89,30 @@ def _unpack(archive: Path, folder: Path, source: HubSource) -> None:
                 with tarfile.open(archive) as opened:
                     if sum(member.size for member in opened) > _MOST_BYTES:
                         raise UserError(f"{source} holds more than {_MOST_BYTES >> 30} GiB: give --data instead")
-                    opened.extractall(target, filter="data")  # no links or paths that lead out of the folder
+                    _extract(opened, target)
             except tarfile.TarError as error:
                 raise UserError(f"{archive} is damaged ({first_line(error)}): remove it and run again") from error
             if not folder.is_dir():  # another process may have been faster
                 target.replace(folder)
+
+
+def _extract(archive: tarfile.TarFile, folder: Path) -> None:
+    """Write the regular files of an archive into a folder; links and devices are left out.
+
+    `tarfile`'s own filters are not in every release of Python 3.10 and 3.11.
+
+    Raises:
+        tarfile.TarError: a path leads out of the folder.
+    """
+    root = folder.resolve()
+    for member in archive:
+        if not member.isfile():
+            continue
+        path = (root / member.name).resolve()
+        if root not in path.parents:
+            raise tarfile.TarError(f"{member.name} leads out of the folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        source = archive.extractfile(member)
+        assert source is not None  # it is a regular file
+        with source, path.open("wb") as target:
+            shutil.copyfileobj(source, target)
