@@ -257,10 +257,10 @@ def test_a_real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     assert items["audit-adversarial-typos"]["metrics"]["succeeded"] > 0
     assert items["audit-neighbours"]["metrics"]["succeeded"] > 0
     # On the other side: it sees neither a modal verb nor a noun as well as it should. The texts, 80 with a noun, are
-    # of this Python's documentation: another release draws others (0.21 in 3.11.7, 0.20 in 3.11.2; deviation 0.04).
+    # of this Python's documentation: another release draws others (0.214 in 3.11.7, 0.196 in 3.11.2).
     nearer = {name: items[f"audit-{name}"]["metrics"]["p_hold_nearer"] for name in ("modality", "negation", "meaning")}
     assert nearer["modality"] < 0.3
-    assert 0.1 < nearer["meaning"] < 0.6
+    assert 0.2 < nearer["meaning"] < 0.6
     assert 0.3 < nearer["negation"] < 0.8
     assert items["audit-meaning"]["verdict"] == "breaks"
     assert items["audit-leetspeak"]["metrics"]["stability"] < 0.95

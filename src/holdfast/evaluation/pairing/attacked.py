@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -40,9 +40,9 @@ def attacked_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sa
     for key in shared:
         _check_attacks(key, sources)
         notes += _other_parts(key, sources)
-        outcomes = [outcomes_of(source, "recipe", str(key.recipe)) for source in sources]
-        successes = common_values(outcomes)
-        count, fewest = len(successes[0]), min(map(len, outcomes))
+        attacked = [_attacked(source, "recipe", str(key.recipe)) for source in sources]
+        successes = common_values([_outcomes(own) for own in attacked])
+        count, fewest = len(successes[0]), min(map(len, attacked))
         if not count:
             notes.append(f"no text that all results attacked: {name_of(key)}")
             continue
@@ -52,9 +52,8 @@ def attacked_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sa
                 "use the same --examples and --seed for more"
             )
         samples[key] = Shares(successes)
-        queries = [_queries_of(source, str(key.recipe)) for source in sources]
-        if all(own is not None for own in queries):
-            samples[key._replace(metric="queries")] = Means(common_values([own for own in queries if own is not None]))
+        if all("queries" in example for own in attacked for example in own.values()):
+            samples[key._replace(metric="queries")] = Means(common_values([_queries(own) for own in attacked]))
     if not samples:
         raise UserError(
             "the results attacked no text in common: use the same --examples and --seed, or attack all texts"
@@ -167,15 +166,15 @@ def _parts(source: ComparedResult, key: RowKey) -> dict[str, Any]:
 
 def outcomes_of(source: ComparedResult, field: str, name: str) -> dict[TextKey, bool]:
     """Map each text that a recipe, or an item, attacked to True if the attack succeeded."""
-    return {text: example["outcome"] == "succeeded" for text, example in _attacked(source, field, name).items()}
+    return _outcomes(_attacked(source, field, name))
 
 
-def _queries_of(source: ComparedResult, recipe: str) -> dict[TextKey, float] | None:
-    """Map each text that a recipe attacked to its number of queries; None if an example has no number."""
-    examples = _attacked(source, "recipe", recipe)
-    if any("queries" not in example for example in examples.values()):
-        return None
-    return {text: float(example["queries"]) for text, example in examples.items()}
+def _outcomes(attacked: Mapping[TextKey, Mapping[str, Any]]) -> dict[TextKey, bool]:
+    return {text: example["outcome"] == "succeeded" for text, example in attacked.items()}
+
+
+def _queries(attacked: Mapping[TextKey, Mapping[str, Any]]) -> dict[TextKey, float]:
+    return {text: float(example["queries"]) for text, example in attacked.items()}
 
 
 def _attacked(source: ComparedResult, field: str, name: str) -> dict[TextKey, dict[str, Any]]:
