@@ -78,7 +78,8 @@ def trained(arm: Arm, seed: int, options: argparse.Namespace) -> FrozenRun:
     model.max_seq_length = MAX_LENGTH
     if not arm.method or arm.method in STATELESS:
         return FrozenRun(model, None, options.model)
-    objective = METHODS[arm.method](model, **arm.options)
+    generator = {"generator": options.model} if arm.method == "diffcse" else {}  # the run's folder is no masked LM
+    objective = METHODS[arm.method](model, **arm.options, **generator).to(model.device)
     objective.load_own_state(load_file(folder / OBJECTIVE))
     return FrozenRun(model, objective, options.model)
 

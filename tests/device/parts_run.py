@@ -20,7 +20,10 @@ from holdfast.classifiers.defences.defence import Passes, TaskBatch
 from holdfast.devices import device_name, random_numbers_kept, random_states, set_random_states
 from holdfast.encoder import Encoder
 from holdfast.encoding import encode_sentences
+from holdfast.evaluation.positive_controls.frozen_runs import FrozenRun, HeldOut
+from holdfast.evaluation.positive_controls.registry import control_of
 from holdfast.models import load_sentence_transformer
+from holdfast.objectives import METHODS
 from holdfast.objectives.contrastive import full_precision
 from holdfast.precision import ResolvedPrecision
 
@@ -139,3 +142,22 @@ def translates_alike(folder: str) -> None:
         assert translator.model.device.type == DEVICE_TYPE
         assert translator(SENTENCES) == expected
     assert len(set(expected)) > 2
+
+
+def measures_alike(method: str, folder: str) -> None:
+    """A positive control has the same values on the device, in each of its spaces."""
+    control, found = control_of(method), []
+    options = {"layers": 2} if method == "l2p-csr" else {}  # the model has two
+    twelve = [*SENTENCES, *map(str.upper, SENTENCES)][:12]  # CT needs nine and more
+    texts = HeldOut(measured=twelve, fitting=twelve[::-1])
+    for place in (CPU, THERE):
+        with on(place):
+            torch.manual_seed(5)
+            model = load_sentence_transformer(folder, device=place)
+            objective = METHODS[method](model, **options).to(place) if "head" in control.spaces else None
+            run = FrozenRun(model, objective, folder)
+            found.append({at: control.values(run, texts, 1, space=at, options=options) for at in control.spaces})
+    for space in control.spaces:
+        for name, expected in found[0][space].items():
+            assert np.isfinite(expected).all(), name
+            np.testing.assert_allclose(expected, found[1][space][name], rtol=1e-3, atol=1e-5, err_msg=f"{space}: {name}")

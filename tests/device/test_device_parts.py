@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.evaluation.positive_controls.registry import CONTROLS
 from warm import WarmPython
 
 SCRIPT = Path(__file__).with_name("parts_run.py")
@@ -34,4 +35,10 @@ def test_without_a_model(name: str, warm: WarmPython) -> None:
 @pytest.mark.parametrize("kind", ["plain", "default prompt", "truncated", "prompt", "static"])
 def test_sentences_are_encoded_as_on_the_cpu(kind: str, lm: str, warm: WarmPython) -> None:
     done = warm.run(SCRIPT, kind, lm, function="encodes_alike")
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+@pytest.mark.parametrize("method", [control.method for control in CONTROLS])
+def test_a_positive_control_measures_as_on_the_cpu(method: str, lm: str, warm: WarmPython) -> None:
+    done = warm.run(SCRIPT, method, lm, function="measures_alike")
     assert done.returncode == 0, done.stdout[-4000:]

@@ -29,12 +29,12 @@ def told(settings: ReproduceSettings) -> tuple[dict[str, Any], str]:
     return result, out.getvalue()
 
 
-def test_a_page_has_the_steps_batch_and_kept_step_of_each_row(settings: Settings) -> None:
+def test_a_page_has_the_steps_batch_learning_rate_and_kept_step_of_each_row(settings: Settings) -> None:
     result, _ = told(settings())
     header, lines = trainings_laid_out(result)
-    assert header == ["encoder", "training", "steps", "batch", "kept step"]
-    assert lines == [["SimCSE", "simcse", "2", "4", "2"]], "the other row's encoder was not trained"
-    assert "| SimCSE | simcse | 2 | 4 | 2 |" in markdown(result)
+    assert header == ["encoder", "training", "steps", "batch", "learning rate", "kept step"]
+    assert lines == [["SimCSE", "simcse", "2", "4", "3e-05", "2"]], "the other row's encoder was not trained"
+    assert "| SimCSE | simcse | 2 | 4 | 3e-05 | 2 |" in markdown(result)
 
 
 def test_seeds_that_kept_other_steps_are_all_told() -> None:
@@ -56,6 +56,18 @@ def test_the_dev_scores_before_and_after_a_training_are_told_where_they_are_know
     assert header[-3:] == ["kept step", "dev before", "dev"]
     assert lines[0][-3:] == ["50", "73.50", "48.80, 1069.00"]
     assert lines[1][-3:] == ["9", "not recorded", "not recorded"]
+
+
+def test_the_learning_rate_of_a_training_is_told_where_it_is_known() -> None:
+    known = {"method": "simcse", "steps": 9, "batch": 8, "kept": 9}
+    rows = [
+        {"labels": {"x": "A"}, "trainings": [[{**known, "rate": 1e-4}], [{**known, "rate": 1e-4}]]},
+        {"labels": {"x": "B"}, "trainings": [[{**known, "rate": 3e-5}]]},
+        {"labels": {"x": "C"}, "trainings": [[known]]},
+    ]
+    header, lines = trainings_laid_out({"results": rows})
+    assert header == ["x", "training", "steps", "batch", "learning rate", "kept step"]
+    assert [line[4] for line in lines] == ["0.0001", "3e-05", "–"]
 
 
 def test_the_strength_of_a_trainings_attack_is_told_where_it_is_known() -> None:

@@ -223,18 +223,27 @@ def trainings_laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[
     rows = [
         (row["labels"], stage) for row in result["results"] for stage in zip(*row.get("trainings", ()), strict=False)
     ]
-    named = {"training": "method", "steps": "steps", "batch": "batch", "kept step": "kept"}
+    named = {"training": "method", "steps": "steps", "batch": "batch"}
+    if any("rate" in seed for _, stage in rows for seed in stage):
+        named |= {"learning rate": "rate"}
+    named |= {"kept step": "kept"}
     if any("start" in seed for _, stage in rows for seed in stage):
         named |= {"dev before": "start", "dev": "score"}
     if any("attack" in seed for _, stage in rows for seed in stage):
         named |= {"attack, % of its loss": "attack"}
-    missing = {"attack": "–"}  # a method without an attack, or a result of before 2026-11-27
+    missing = {"attack": "–", "rate": "–"}  # a method without an attack, or a result of before 2026-11-27
     lines = dict.fromkeys(
-        (*labels.values(), *(_all(seed.get(name, missing.get(name)) for seed in stage) for name in named.values()))
+        (*labels.values(), *(_all(_told(seed, name, missing) for seed in stage) for name in named.values()))
         for labels, stage in rows
     )
     header = [*result["results"][0]["labels"], *named]
     return header, [list(line) for line in lines]
+
+
+def _told(training: Mapping[str, Any], name: str, missing: Mapping[str, str]) -> Any:
+    """Return an entry of a training; a learning rate as text, since two decimals would show none."""
+    value = training.get(name, missing.get(name))
+    return f"{value:g}" if name == "rate" and isinstance(value, float) else value
 
 
 def _all(values: Iterable[Any]) -> str:

@@ -101,11 +101,12 @@ def result_of(cell: Cell, store: Store) -> dict[str, Any]:
 
 
 def trainings_of(cell: Cell, store: Store) -> list[dict[str, Any]]:
-    """Return ``{method, steps, batch, kept}`` for each training of the encoder that a cell measures, in their order.
+    """Return ``{method, steps, batch, rate, kept}`` of each training of the encoder that a cell measures, in order.
 
-    ``batch`` counts the sentences of an optimiser's step; ``kept`` is the step whose weights were kept. Where it was
-    chosen on development data, ``start`` and ``score`` are the scores before the training and of that step. Where the
-    method attacks, ``attack`` is the rise of the attacked loss in % of it, the median over the logged steps.
+    ``batch`` counts the sentences of an optimiser's step, ``rate`` is the highest learning rate, and ``kept`` the step
+    whose weights were kept. Where it was chosen on development data, ``start`` and ``score`` are the scores before the
+    training and of that step. Where the method attacks, ``attack`` is the rise of the attacked loss in % of it, the
+    median over the logged steps.
     """
     found = []
     for encoder in in_order([cell]):
@@ -115,9 +116,9 @@ def trainings_of(cell: Cell, store: Store) -> list[dict[str, Any]]:
             batch = training["batch_size"] * training["accumulate"]
             kept = chosen.get("step", chosen["steps"])
             scores = {name: chosen[name] for name in ("start", "score") if chosen.get(name) is not None}
-            method, steps = result["protocol"]["method"], chosen["steps"]
+            made = {"method": result["protocol"]["method"], "steps": chosen["steps"], "batch": batch}
             attack = {"attack": 100.0 * result["attack"]["loss_share"]} if "attack" in result else {}
-            found.append({"method": method, "steps": steps, "batch": batch, "kept": kept, **scores, **attack})
+            found.append({**made, "rate": training["learning_rate"], "kept": kept, **scores, **attack})
     return found
 
 

@@ -77,7 +77,7 @@ def measuring(run: FrozenRun, seed: int) -> Iterator[None]:
 
 
 def with_head_of(run: FrozenRun, objective: AnyObjective, space: Space) -> AnyObjective:
-    """Return the objective in training mode, with the run's own head, or with none in the space of vectors."""
+    """Return the objective in training mode on the run's device, with the run's own head, or none for vectors."""
     dimension = Encoder(run.model).dimension
     if space == "vector":
         objective.head = Head(dimension, "none")
@@ -85,7 +85,7 @@ def with_head_of(run: FrozenRun, objective: AnyObjective, space: Space) -> AnyOb
         if run.head is None:
             raise ValueError("this run has no head")
         objective.head = copy.deepcopy(run.head).requires_grad_(False)
-    objective.train()
+    objective.train().to(run.model.device)
     return objective
 
 

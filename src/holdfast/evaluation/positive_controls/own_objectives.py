@@ -194,7 +194,7 @@ def exchanged_words(run: FrozenRun, texts: HeldOut, _: Space, options: Options) 
     objective.head = nn.Identity()  # type: ignore[assignment]
     objective.follower = MomentumEncoder(run.model, nn.Identity(), momentum=0.0)
     objective.queue = KeyQueue(len(texts.measured), objective.encoder.dimension)
-    objective.train()
+    objective.train().to(run.model.device)
     with torch.no_grad(), evaluating(objective):
         for _batch, features in batches(run.model, texts.measured):
             hashes = objective.equal_in_queue(objective.queue, features)[1]
@@ -205,7 +205,7 @@ def exchanged_words(run: FrozenRun, texts: HeldOut, _: Space, options: Options) 
     def values(loss: Arguments) -> Tensor:
         nonlocal number
         nearest = (F.normalize(loss["keys"], dim=1) @ clean.T).argmax(dim=1)
-        moved.append(nearest != torch.arange(number, number + len(nearest)))
+        moved.append(nearest != torch.arange(number, number + len(nearest), device=nearest.device))
         number += len(nearest)
         return info_nce_of_texts(
             loss["z"],
@@ -218,7 +218,7 @@ def exchanged_words(run: FrozenRun, texts: HeldOut, _: Space, options: Options) 
 
     with evaluating(objective):
         losses = values_of_texts(run, objective, texts.measured, values)
-    return {"loss under its Geometry Attack": losses, "success of the attack": torch.cat(moved).double().numpy()}
+    return {"loss under its Geometry Attack": losses, "success of the attack": torch.cat(moved).double().cpu().numpy()}
 
 
 def mistyped_texts(run: FrozenRun, texts: HeldOut, _: Space, options: Options) -> dict[str, Array]:
