@@ -402,3 +402,17 @@ def test_equal_seeds_of_two_rows_are_paired() -> None:
     (apart,) = message([values[0], {**values[1], "seeds": [4, 5, 6]}], results)["results"]
     assert not apart["paired_seeds"]
     assert together["metrics"]["error"] < 0.5 * apart["metrics"]["error"]
+
+
+def test_a_row_with_more_seeds_is_compared_on_those_that_both_have() -> None:
+    results = {f"{row}{seed}": scored(noise * seed, "stsb", seed=seed) for seed in (1, 2, 3, 4) for row, noise in
+               (("a", 1.0), ("b", 1.1))}  # fmt: skip
+    four = value("A", "STS-B", "stsb.spearman", "a1", "a2", "a3", "a4")
+    three = value("B", "STS-B", "stsb.spearman", "b1", "b2", "b3")
+    (found,) = message([four, three], results)["results"]
+    (expected,) = message([value("A", "STS-B", "stsb.spearman", "a1", "a2", "a3"), three], results)["results"]
+    assert (found["paired_seeds"], found["seeds"]) == (True, [3, 3])
+    assert found["metrics"] == expected["metrics"]
+    of_no_seed = value("A", "STS-B", "stsb.spearman", "a1", seeds=[1, 2, 3, 4])
+    (found,) = message([of_no_seed, three], results)["results"]
+    assert (found["paired_seeds"], found["seeds"]) == (False, [1, 3])

@@ -63,7 +63,8 @@ def differences(
         n, baseline, other, seeds, paired_seeds, metrics: {baseline, other, difference, low, high, error, detectable, p,
         p_holm}, test}``. ``task`` and ``split`` are those of the value, ``n`` counts the items that both values have;
         ``p_holm`` is corrected for all comparisons of the table; ``notes`` says what to know for reading and what was
-        not compared. Seeds are paired if both values have the same ones: equal seeds draw equal data in equal order.
+        not compared. Values are compared on the seeds that both have, if these are two or more, and their seeds are then
+        paired: equal seeds draw equal data in equal order.
     """
     pairs = _PairedValues(values, averages, result_of, seed, resamples)
     found = []
@@ -76,7 +77,8 @@ def differences(
             if compared is None:
                 continue
             counts = {len(compared.baseline.sources), len(compared.other.sources)}
-            together = counts == {len(value["seeds"])} != {1} and partner["seeds"] == value["seeds"]
+            first, second = (one["seeds"] for one in _of_shared_seeds(partner, value))
+            together = counts == {len(second)} != {1} and first == second
             difference = difference_row(compared.tasks, compared.baseline, compared.other, paired_seeds=together)
         except UserError as error:
             pairs.note(f"not compared: {error}", value)
@@ -122,6 +124,7 @@ class _PairedValues:
             if baseline["split"] != other["split"]:
                 return None
             return self._mean(baseline["task"], other["task"], self._averages[other["split"]])
+        baseline, other = _of_shared_seeds(baseline, other)
         if set(baseline["made"]) == set(other["made"]):
             return None
         differs = "split" if baseline["task"] == other["task"] else "task"
@@ -188,6 +191,25 @@ class _PairedValues:
                 self.note(line, values[1])
             self._drawn[cells] = drawn
         return self._drawn[cells]
+
+
+def _of_shared_seeds(*values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return two values with the seeds that both have alone, if these are two or more; else unchanged.
+
+    What both owe to a seed is then no part of their difference, which it is where one of them has more seeds.
+    """
+    shared = [seed for seed in values[0]["seeds"] if seed in values[1]["seeds"]]
+    if len(shared) < 2:
+        return list(values)
+    return [{**value, "seeds": shared, "made": _made_with(shared, value)} for value in values]
+
+
+def _made_with(seeds: Sequence[int], value: Mapping[str, Any]) -> list[str]:
+    """Return the cells of a value that were made with some seeds: all of them if they do not depend on the seed."""
+    made: list[str] = value["made"]
+    if len(made) != len(value["seeds"]):
+        return made
+    return [key for key, seed in zip(made, value["seeds"], strict=True) if seed in seeds]
 
 
 def _keys(measure: str, result: Mapping[str, Any]) -> list[RowKey]:
