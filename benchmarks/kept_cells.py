@@ -4,7 +4,7 @@
     python benchmarks/kept_cells.py restore benchmarks/cells/NAME OUTPUT --data DIR
 
 OUTPUT is the folder of `holdfast reproduce`. ``save`` writes each cell that was trained or evaluated into a file of its
-own: the record of the cell, its result and its run, but no model, and no gold score of a data set: those are
+own, compressed: the record of the cell, its result and its run, but no model, and no gold score of a data set: those are
 taken from the data folder again by ``restore``, and the hash of each result is compared with that of the run that
 wrote it. A reproduction with the same OUTPUT then makes only what is left; a model is trained again only where a
 cell to make takes it. Both commands can be given again: what is there is left alone.
@@ -16,6 +16,7 @@ results hold its command.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -23,11 +24,12 @@ from typing import Any
 
 from holdfast.data.registry import load_pairs
 from holdfast.experiments.cells import CELL_FILE
-from holdfast.files import write_json, write_text
+from holdfast.files import atomic_path, write_json
 from holdfast.results import HASH, content_sha256, write_result
 from holdfast.runs.run_log import RESULT_FILE, RUN_FILE
 
 MODELS = ("encoder", "baseline")
+SUFFIX = ".json.gz"
 ITEMS = {"gold", "similarity", "correct"}
 """The items of an evaluation that can be kept: of each pair the gold score, which is left out, and the cosine; of each
 sentence of a transfer task a 1 if its class was found, else a 0. These are kept as one word."""
@@ -71,25 +73,26 @@ def save(output: Path, kept: Path) -> None:
     """Write the finished cells of a reproduction that are not kept yet."""
     for path in sorted((output / "cells").glob(f"*/{CELL_FILE}")):
         folder = path.parent
-        kind, target = folder.name.partition("-")[0], kept / f"{folder.name}.json"
+        kind, target = folder.name.partition("-")[0], kept / f"{folder.name}{SUFFIX}"
         if kind not in (*MODELS, "evaluation") or target.exists():
             continue
         record = {name: json.loads(file.read_text("utf-8")) for name, file in files_of(folder).items() if file.exists()}
         if kind == "evaluation":
             record["results"] = without_gold(record["results"], folder)
-        kept.mkdir(parents=True, exist_ok=True)
-        write_text(target, json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n")
+        text = json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
+        with atomic_path(target) as temporary:
+            temporary.write_bytes(gzip.compress(text.encode("utf-8"), mtime=0))  # the same bytes each time
         print(target)
 
 
 def restore(kept: Path, output: Path, data: Path) -> None:
     """Write the kept cells into the folder of a reproduction, where they are not there yet."""
-    for path in sorted(kept.glob("*.json")):
-        folder = output / "cells" / path.stem
+    for path in sorted(kept.glob(f"*{SUFFIX}")):
+        folder = output / "cells" / path.name.removesuffix(SUFFIX)
         if (folder / CELL_FILE).exists():
             continue
-        record = json.loads(path.read_text("utf-8"))
-        if path.stem.startswith("evaluation"):
+        record = json.loads(gzip.decompress(path.read_bytes()))
+        if path.name.startswith("evaluation"):
             record["results"] = with_gold(record["results"], data)
         result = record["results"]
         if content_sha256(result) != result[HASH]:

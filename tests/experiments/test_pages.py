@@ -58,6 +58,12 @@ def test_the_dev_scores_before_and_after_a_training_are_told_where_they_are_know
     assert lines[1][-3:] == ["9", "not recorded", "not recorded"]
 
 
+def test_the_command_of_a_page_makes_its_table(settings: Settings) -> None:
+    result, _ = told(settings())
+    shown = markdown({**result, "command": "holdfast reproduce a/b --so-far --output DIR"})
+    assert "`holdfast reproduce a/b --output DIR`" in shown
+
+
 def test_the_learning_rate_of_a_training_is_told_where_it_is_known() -> None:
     known = {"method": "simcse", "steps": 9, "batch": 8, "kept": 9}
     rows = [

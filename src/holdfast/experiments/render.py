@@ -214,6 +214,11 @@ def detectable(result: Mapping[str, Any]) -> list[str]:
     return [line]
 
 
+def command_of(result: Mapping[str, Any]) -> str:
+    """Return the command that makes a table: without ``--so-far``, which only lays out what is made already."""
+    return str(result["command"]).replace(" --so-far", "")
+
+
 def trainings_laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Return the header and the lines of the trainings behind each row, as text; no lines if nothing was trained.
 
@@ -298,7 +303,7 @@ def markdown(result: Mapping[str, Any], pictures: Sequence[str] = (), further: S
         parts += ["Not run:\n", *(f"- {reason}" for reason in missing), ""]
     if texts := text_lines(result):
         parts += ["Texts, of the first seed:\n", *(f"- {escaped_markdown(line)}" for line in texts), ""]
-    return "\n".join([*parts, f"`{result['command']}` ({result['created'][:10]})", ""])
+    return "\n".join([*parts, f"`{command_of(result)}` ({result['created'][:10]})", ""])
 
 
 def _differences_section(result: Mapping[str, Any]) -> list[str]:
@@ -337,4 +342,4 @@ def latex(result: Mapping[str, Any]) -> str:
     header, rows = laid_out(result)
     labels = range(len(result["results"][0]["labels"]))
     head, *body = [[escaped_latex(cell) for cell in line] for line in (header, *rows)]
-    return latex_table(result["command"], head, body, left=labels)
+    return latex_table(command_of(result), head, body, left=labels)
