@@ -255,8 +255,9 @@ def test_two_calls_share_a_table_and_write_it_one_after_the_other(
     assert given.result_file.exists()
 
 
+@pytest.mark.parametrize("how", ["--executor local", "--jobs 2"])
 def test_the_cells_of_several_tables_are_made_together(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     given = settings()
     (tmp_path / "other.yaml").write_text(
@@ -269,7 +270,8 @@ def test_the_cells_of_several_tables_are_made_together(
         return {cell.key: "not made here" for cell in todo}
 
     monkeypatch.setattr(reproduction, "make_by_jobs", by_jobs)
-    words = ["reproduce", given.table, str(tmp_path / "other.yaml"), "--executor", "local", "--scale", "paper"]
+    monkeypatch.setattr(reproduction, "make_in_parallel", by_jobs)
+    words = ["reproduce", given.table, str(tmp_path / "other.yaml"), *how.split(), "--scale", "paper"]
     words += ["--model", given.model, "--corpus", given.corpus, "--data", given.data, "--output", given.output]
     assert main([*map(str, words), "--masked-lm", str(given.model), "--similarity", str(given.model)]) == 2  # no value
     (todo,) = made

@@ -70,16 +70,17 @@ def _list(*, as_json: bool) -> None:
 def _make(every: list[ReproduceSettings], call: Call) -> None:
     """Make the tables one after the other, and print each; all are prepared before the first is made.
 
-    On a cluster, the cells of all tables are made together, so that no table waits for another one.
+    Where several cells are made at the same time, those of all tables are made first, so that no process waits for the
+    last cells of a table while another table has some.
     """
     from holdfast.experiments.preparation import no_values, prepare
-    from holdfast.experiments.reproduction import make_cells
+    from holdfast.experiments.reproduction import cells_at_once, make_cells
     from holdfast.experiments.reproduction import reproduce as run
 
     results, failed = {}, None
     with work_quietly():
         tables = prepare(every)
-        if every[0].executor is not None and not every[0].so_far:
+        if not every[0].so_far and (every[0].executor is not None or cells_at_once(every[0]) > 1):
             failed = make_cells(tables, call.progress, call.command)
     for number, (settings, prepared) in enumerate(zip(every, tables, strict=True), start=1):
         if len(every) > 1:

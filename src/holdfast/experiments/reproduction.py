@@ -116,6 +116,11 @@ def _write(settings: ReproduceSettings, result: dict[str, Any]) -> None:
             time.sleep(WAIT)
 
 
+def cells_at_once(settings: ReproduceSettings) -> int:
+    """Return the number of cells that are made at the same time in processes of the command."""
+    return settings.jobs or devices_here()
+
+
 def make_cells(tables: Sequence[Prepared], console: Console, command: list[str]) -> dict[str, str]:
     """Make every cell of tables with one output once, inputs first, and return the reason for each that was not made.
 
@@ -134,7 +139,7 @@ def make_cells(tables: Sequence[Prepared], console: Console, command: list[str])
     cells = in_order(cell for each in tables for cell in each.wanted)
     todo = store.to_make(cells, left)
     console.print(f"{len(cells)} cells, {len(cells) - len(todo)} of them finished", highlight=False)
-    jobs = settings.jobs or devices_here()
+    jobs = cells_at_once(settings)
     if settings.executor is not None:
         failed = make_by_jobs(todo, store, setting, settings, console=console, command=command)
     elif jobs > 1 and len(todo) > 1:
