@@ -160,4 +160,5 @@ def measures_alike(method: str, folder: str) -> None:
     for space in control.spaces:
         for name, expected in found[0][space].items():
             assert np.isfinite(expected).all(), name
-            np.testing.assert_allclose(expected, found[1][space][name], rtol=1e-3, atol=1e-5, err_msg=f"{space}: {name}")
+            there = found[1][space][name]
+            np.testing.assert_allclose(expected, there, rtol=1e-3, atol=1e-5, err_msg=f"{space}: {name}")

@@ -63,8 +63,8 @@ def differences(
         n, baseline, other, seeds, paired_seeds, metrics: {baseline, other, difference, low, high, error, detectable, p,
         p_holm}, test}``. ``task`` and ``split`` are those of the value, ``n`` counts the items that both values have;
         ``p_holm`` is corrected for all comparisons of the table; ``notes`` says what to know for reading and what was
-        not compared. Values are compared on the seeds that both have, if these are two or more, and their seeds are then
-        paired: equal seeds draw equal data in equal order.
+        not compared. Values are compared on the seeds that both have, if these are two or more, and the seeds are
+        then paired: equal seeds draw equal data in equal order.
     """
     pairs = _PairedValues(values, averages, result_of, seed, resamples)
     found = []

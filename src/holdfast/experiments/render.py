@@ -238,14 +238,14 @@ def trainings_laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[
         named |= {"attack, % of its loss": "attack"}
     missing = {"attack": "–", "rate": "–"}  # a method without an attack, or a result of before 2026-11-27
     lines = dict.fromkeys(
-        (*labels.values(), *(_all(_told(seed, name, missing) for seed in stage) for name in named.values()))
+        (*labels.values(), *(_all(_entry(seed, name, missing) for seed in stage) for name in named.values()))
         for labels, stage in rows
     )
     header = [*result["results"][0]["labels"], *named]
     return header, [list(line) for line in lines]
 
 
-def _told(training: Mapping[str, Any], name: str, missing: Mapping[str, str]) -> Any:
+def _entry(training: Mapping[str, Any], name: str, missing: Mapping[str, str]) -> Any:
     """Return an entry of a training; a learning rate as text, since two decimals would show none."""
     value = training.get(name, missing.get(name))
     return f"{value:g}" if name == "rate" and isinstance(value, float) else value
