@@ -4,8 +4,8 @@
     python benchmarks/kept_cells.py restore benchmarks/cells/NAME OUTPUT --data DIR
 
 OUTPUT is the folder of `holdfast reproduce`. ``save`` writes each cell that was trained or evaluated into a compressed
-file of its own: the record of the cell, its result and its run, but no model, and no gold score of a data set: those are
-taken from the data folder again by ``restore``, and the hash of each result is compared with that of the run that
+file of its own: the record of the cell, its result and its run, but no model, and no gold score of a data set. Those
+are taken from the data folder again by ``restore``, and the hash of each result is compared with that of the run that
 wrote it. A reproduction with the same OUTPUT then makes only what is left; a model is trained again only where a
 cell to make takes it. Both commands can be given again: what is there is left alone.
 
