@@ -34,6 +34,7 @@ class _Compared:
     tasks: Sequence[Resampled]
     baseline: Side
     other: Side
+    paired_seeds: bool
 
 
 def differences(
@@ -76,15 +77,13 @@ def differences(
             compared = pairs.compared(partner, value)
             if compared is None:
                 continue
-            counts = {len(compared.baseline.sources), len(compared.other.sources)}
-            first, second = (one["seeds"] for one in _of_shared_seeds(partner, value))
-            together = counts == {len(second)} != {1} and first == second
-            difference = difference_row(compared.tasks, compared.baseline, compared.other, paired_seeds=together)
+            paired = compared.paired_seeds
+            difference = difference_row(compared.tasks, compared.baseline, compared.other, paired_seeds=paired)
         except UserError as error:
             pairs.note(f"not compared: {error}", value)
             continue
         names = {name: value[name] for name in ("task", "split", "labels", "digits")}
-        found.append({**names, "metric": compared.keys[0].metric, **difference, "paired_seeds": together})
+        found.append({**names, "metric": compared.keys[0].metric, **difference, "paired_seeds": paired})
     for row, p in zip(found, holm([row["metrics"]["p"] for row in found]), strict=True):
         row["metrics"]["p_holm"] = p
     notes = [f"{line} ({'; '.join(places)})" for line, places in pairs.notes.items()]
@@ -135,7 +134,9 @@ class _PairedValues:
         drawn = self._draw(first, second, (baseline, other))
         if any(key not in drawn for key in keys):
             return None  # a note says why
-        return _Compared(keys, [drawn[key] for key in keys], first, second)
+        counts = {len(first.sources), len(second.sources)}
+        paired = counts == {len(other["seeds"])} != {1} and baseline["seeds"] == other["seeds"]
+        return _Compared(keys, [drawn[key] for key in keys], first, second, paired)
 
     def _mean(self, baseline: str, other: str, columns: Sequence[str]) -> _Compared | None:
         """Pair two means over columns of the same models: of different items, or of attacks on the same texts."""
@@ -157,7 +158,8 @@ class _PairedValues:
         of_splits = [task for task in drawn if task is not None]
         if len(of_splits) < len(splits):
             return None
-        return _Compared([part.keys[0] for part in parts], of_splits, parts[0].baseline, parts[0].other)
+        one = parts[0]  # all have the same seeds
+        return _Compared([part.keys[0] for part in parts], of_splits, one.baseline, one.other, one.paired_seeds)
 
     def _of_one_split(self, parts: Sequence[_Compared]) -> Resampled | None:
         """Average the values of one split: a text is drawn together with all attacks on it.
@@ -193,15 +195,15 @@ class _PairedValues:
         return self._drawn[cells]
 
 
-def _of_shared_seeds(*values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _of_shared_seeds(first: Mapping[str, Any], second: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return two values with the seeds that both have alone, if these are two or more; else unchanged.
 
     What both owe to a seed is then no part of their difference, which it is where one of them has more seeds.
     """
-    shared = [seed for seed in values[0]["seeds"] if seed in values[1]["seeds"]]
+    shared = [seed for seed in first["seeds"] if seed in second["seeds"]]
     if len(shared) < 2:
-        return list(values)
-    return [{**value, "seeds": shared, "made": _made_with(shared, value)} for value in values]
+        return first, second
+    return [{**value, "seeds": shared, "made": _made_with(shared, value)} for value in (first, second)]
 
 
 def _made_with(seeds: Sequence[int], value: Mapping[str, Any]) -> list[str]:
