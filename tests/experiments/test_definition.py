@@ -196,7 +196,7 @@ def trained_encoders(name: str) -> dict[str, Any]:
     """The rows of a table at the scale small that train an encoder, and how."""
     definition = read_definition(name, "small")
     column = next(iter(definition.columns))
-    cells = {row.name: definition.cell(row, column).get("encoder", {}) for row in definition.rows}
+    cells = {row.name: merged(definition.settings, definition.cell(row, column))["encoder"] for row in definition.rows}
     return {row: encoder for row, encoder in cells.items() if "method" in encoder}
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from small_table import TABLE
 
 from holdfast.errors import UserError
 from holdfast.experiments.cell_planning import Planner, Setting
 from holdfast.experiments.definition import merged, read_definition
+from holdfast.experiments.preparation import prepare
 from holdfast.experiments.render import notes
 from holdfast.experiments.reproduce_settings import ReproduceSettings
 from holdfast.experiments.reproduction import reproduce
@@ -47,6 +49,35 @@ def test_a_length_takes_the_place_of_another_way_to_say_it(settings: Callable[..
         row = next(row for row in definition.rows if row.name == "SimCSE")
         cell = Planner(setting).plan(merged(known.stages, definition.cell(row, "Acc.")), 1)
         assert cell.inputs["encoder"].settings["max_steps"] == 2
+
+
+def test_settings_of_a_table_are_between_the_scale_and_a_change(settings: Callable[..., ReproduceSettings]) -> None:
+    of_table = "scales: {paper: {settings: {encoder: {epochs: 2.0, max_length: 9}, attack: {examples: 3}}}}\n"
+    table = TABLE.replace("max_steps: 2, ", "") + of_table
+    for changes, expected in (
+        ([], {"epochs": 2.0, "max_length": 9}),
+        (["encoder.max_length=7"], {"epochs": 2.0, "max_length": 7}),
+        (["encoder.max_steps=5"], {"max_steps": 5, "max_length": 9}),
+    ):
+        (prepared,) = prepare([settings(table, changes=changes)])
+        (encoder,) = {cell for cell in prepared.cells if cell.kind == "encoder"}
+        assert {name: encoder.settings[name] for name in expected} == expected
+        assert prepared.overruled == {}
+    (other,) = prepare([settings(table, scale="smoke")])
+    assert {cell.settings["max_length"] for cell in other.cells if cell.kind == "encoder"} == {32}
+
+
+@pytest.mark.parametrize(
+    ("part", "line"),
+    [
+        ("{encodr: {sentences: 3}}", "small.yaml:.*there is no stage 'encodr'.*encoder"),
+        ("{encoder: {sentence: 3}}", "small.yaml:.*there is no setting 'sentence'.*sentences"),
+        ("{encoder: 3}", "small.yaml:16: "),
+    ],
+)
+def test_settings_of_a_table_that_cannot_be(part: str, line: str, settings: Callable[..., ReproduceSettings]) -> None:
+    with pytest.raises(UserError, match=line):
+        prepare([settings(TABLE + f"scales: {{paper: {{settings: {part}}}}}\n")])
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.experiments.stage_settings import settings_of
 from holdfast.experiments.yaml_table import Place, TableFile, shown
 
 STAGES = ("encoder", "classifier", "attack", "evaluation", "transfer_to", "distances_in", "inspection")
 """The stages of a cell's pipeline: an encoder, a classifier on it, an attack; or an evaluation of the encoder."""
+
+SCALED_STAGES = ("encoder", "baseline", "classifier", "attack", "evaluation")
+"""The stages that a scale has settings for; only these settings can be changed."""
 
 _CELL_KEYS = (*STAGES, "measure", "digits", "not_run")
 MOST_DIGITS = 9
@@ -58,6 +62,18 @@ def read_pipeline(file: TableFile, at: Place) -> dict[str, Any]:
     if "digits" in pipeline:
         file.whole_number((*at, "digits"), 0, MOST_DIGITS)
     return pipeline
+
+
+def read_settings(file: TableFile, at: Place) -> dict[str, Any]:
+    """Return the settings of stages that a table has in place of its scale's.
+
+    Raises:
+        UserError: a scale has no settings for a stage, or the stage has no such setting (with ``file:line``).
+    """
+    file.check_keys(at, SCALED_STAGES, "stage")
+    for stage in file.mapping(at):
+        file.check_keys((*at, stage), settings_of(stage), "setting")
+    return file.mapping(at)
 
 
 def _check_stage(file: TableFile, at: Place, stage: str) -> None:

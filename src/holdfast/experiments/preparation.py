@@ -164,7 +164,7 @@ def _read(settings: ReproduceSettings) -> tuple[Definition, Scale, Setting]:
     check_numbers(settings)
     check_jobs(settings)
     definition = _with_columns(read_definition(settings.name, settings.scale), settings.columns)
-    scale = read_scale(settings.scale, settings.changes)
+    scale = read_scale(settings.scale, settings.changes, definition.settings)
     model = settings.model or scale.model
     corpus = settings.corpus or scale.corpus or local_wikipedia(settings.data)
     setting = Setting(

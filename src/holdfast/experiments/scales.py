@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from holdfast.errors import UserError, did_you_mean
+from holdfast.experiments.cell_schema import SCALED_STAGES
 from holdfast.experiments.definition import Pipeline, merged
 from holdfast.experiments.stage_settings import settings_of
 from holdfast.option_parsing import option_value, split_settings
-
-CHANGED = ("encoder", "baseline", "classifier", "attack", "evaluation")
-"""The stages that a scale has settings for; only these settings can be changed."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +35,14 @@ class Scale:
     changes: Pipeline
 
 
-def read_scale(name: str, changes: Sequence[str] = ()) -> Scale:
-    """Read a scale and apply changes to it.
+def read_scale(name: str, changes: Sequence[str] = (), of_table: Mapping[str, Any] | None = None) -> Scale:
+    """Read a scale, and apply a table's settings and then the user's changes to it.
 
     Args:
         name: one of `holdfast.experiments.definition.SCALES`.
-        changes: ``"STAGE.NAME=VALUE"`` each, such as ``"encoder.sentences=6400"``. A table's own settings
-            override them, as they override the scale.
+        changes: ``"STAGE.NAME=VALUE"`` each, such as ``"encoder.sentences=6400"``. The settings of a
+            table's rows and columns override them, as they override the scale.
+        of_table: the `Definition.settings` of the table.
 
     Raises:
         UserError: there is no such stage or setting, or the value does not fit.
@@ -51,15 +51,15 @@ def read_scale(name: str, changes: Sequence[str] = ()) -> Scale:
     stages: Pipeline = dict(yaml.safe_load(text)[name] or {})
     model, corpus, tasks = (stages.pop(key, None) for key in ("model", "corpus", "tasks"))
     changed = _changes(changes)
-    return Scale(merged(stages, changed), model, corpus, tasks or {}, changed)
+    return Scale(merged(stages, of_table or {}, changed), model, corpus, tasks or {}, changed)
 
 
 def _changes(words: Sequence[str]) -> Pipeline:
     found: Pipeline = {}
     for whole, value in split_settings(words).items():
         stage, dot, name = whole.partition(".")
-        if not dot or stage not in CHANGED:
-            hint = did_you_mean(stage, CHANGED) if dot else ""
+        if not dot or stage not in SCALED_STAGES:
+            hint = did_you_mean(stage, SCALED_STAGES) if dot else ""
             raise UserError(f"--set {whole}: a stage and its setting are needed{hint}, as in encoder.sentences=6400")
         known = settings_of(stage)
         if name not in known:

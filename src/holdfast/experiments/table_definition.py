@@ -47,6 +47,7 @@ class Definition:
         averages: for each average column, the names of the columns it averages.
         published: published values by row name, in the order of the columns and then the averages.
         shared: part of the pipeline that all cells share.
+        settings: settings of the stages in place of the scale's; the user's changes override them.
         singles: additions to the pipelines of single cells, by row name and column.
         digits: decimals shown.
         against: default baseline of the comparisons, a row, AXIS=LABEL or a column; see `baselines`.
@@ -64,6 +65,7 @@ class Definition:
     averages: Mapping[str, Sequence[str]]
     published: Mapping[str, Sequence[float | None]]
     shared: Pipeline
+    settings: Pipeline = field(default_factory=dict)
     singles: Mapping[str, Mapping[str, Pipeline]] = field(default_factory=dict)
     digits: int = DIGITS
     against: str | None = None
