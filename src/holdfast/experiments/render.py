@@ -113,7 +113,9 @@ def notes(result: Mapping[str, Any]) -> list[str]:
         lines.append(f"Left out at this scale: {'; '.join(left_out)}.")
     seedless = [row for row in result["results"] if row["n"] == 1 and not row["not_run"]]
     if protocol.get("seeds", 1) > 1 and seedless:
-        lines.append(f"{len(seedless)} values do not depend on the seed: they come from one run and have no ±.")
+        several = f"{len(seedless)} values do not depend on the seed: they come from one run and have no ±."
+        one = "One value does not depend on the seed: it comes from one run and has no ±."
+        lines.append(one if len(seedless) == 1 else several)
     if fewer := _with_fewer_seeds(result):
         lines.append(f"With fewer than {protocol['seeds']} seeds: {fewer}.")
     if any("low" in row["metrics"] for row in result["results"]):
