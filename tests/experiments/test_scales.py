@@ -73,6 +73,7 @@ def test_settings_of_a_table_are_between_the_scale_and_a_change(settings: Callab
         ("{encodr: {sentences: 3}}", "small.yaml:.*there is no stage 'encodr'.*encoder"),
         ("{encoder: {sentence: 3}}", "small.yaml:.*there is no setting 'sentence'.*sentences"),
         ("{encoder: 3}", "small.yaml:16: "),
+        ("{encoder: }", "small.yaml:16: "),
     ],
 )
 def test_settings_of_a_table_that_cannot_be(part: str, line: str, settings: Callable[..., ReproduceSettings]) -> None:

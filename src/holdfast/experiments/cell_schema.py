@@ -64,16 +64,16 @@ def read_pipeline(file: TableFile, at: Place) -> dict[str, Any]:
     return pipeline
 
 
-def read_settings(file: TableFile, at: Place) -> dict[str, Any]:
-    """Return the settings of stages that a table has in place of its scale's.
+def check_settings(file: TableFile, at: Place) -> None:
+    """Check the settings of stages that a table has in place of its scale's.
 
     Raises:
         UserError: a scale has no settings for a stage, or the stage has no such setting (with ``file:line``).
     """
     file.check_keys(at, SCALED_STAGES, "stage")
     for stage in file.mapping(at):
+        file.mapping((*at, stage), needed=True)
         file.check_keys((*at, stage), settings_of(stage), "setting")
-    return file.mapping(at)
 
 
 def _check_stage(file: TableFile, at: Place, stage: str) -> None:

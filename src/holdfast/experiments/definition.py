@@ -34,7 +34,7 @@ from typing import Any
 
 from holdfast.errors import UserError, did_you_mean
 from holdfast.experiments.baseline_values import baselines
-from holdfast.experiments.cell_schema import MOST_DIGITS, read_pipeline, read_settings, texts_wrong
+from holdfast.experiments.cell_schema import MOST_DIGITS, check_settings, read_pipeline, texts_wrong
 from holdfast.experiments.figures import read_figure
 from holdfast.experiments.table_definition import DIGITS, WHOLE_ROW, Definition, Pipeline, Row, merged
 from holdfast.experiments.yaml_table import Place, TableFile
@@ -139,7 +139,7 @@ class _DefinitionReader:
             averages=averages,
             published=self._published(columns, averages),
             shared=merged(file.mapping(("shared",)), file.mapping((*at, "shared"))),
-            settings=read_settings(file, (*at, "settings")),
+            settings=file.mapping((*at, "settings")),
             singles=self._singles(),
             digits=file.whole_number(("digits",), 0, MOST_DIGITS) if "digits" in file.mapping(()) else DIGITS,
             against=file.text(("against",)) or None,
@@ -222,7 +222,7 @@ class _DefinitionReader:
         for scale in file.mapping(("scales",)):
             at: Place = ("scales", scale)
             file.check_keys(at, _CHANGES)
-            read_settings(file, (*at, "settings"))
+            check_settings(file, (*at, "settings"))
             self._check_labels((*at, "only"))
             if file.get((*at, "drop")) is not None:
                 file.check_names((*at, "drop"), file.mapping(("columns",)), "column")
