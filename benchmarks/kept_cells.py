@@ -1,34 +1,41 @@
 """Keep the finished cells of a long reproduction in the repository, without data and models, and put them back.
 
-    python benchmarks/kept_cells.py save OUTPUT benchmarks/cells/NAME
+    python benchmarks/kept_cells.py save OUTPUT benchmarks/cells/NAME --data DIR
     python benchmarks/kept_cells.py restore benchmarks/cells/NAME OUTPUT --data DIR
 
-OUTPUT is the folder of `holdfast reproduce`. ``save`` writes each cell that was trained or evaluated into a compressed
-file of its own: the record of the cell, its result and its run, but no model, and no gold score of a data set. Those
-are taken from the data folder again by ``restore``, and the hash of each result is compared with that of the run that
-wrote it. A reproduction with the same OUTPUT then makes only what is left; a model is trained again only where a
-cell to make takes it. Both commands can be given again: what is there is left alone.
+OUTPUT is the folder of `holdfast reproduce`. ``save`` writes each cell that was trained, evaluated or attacked into a
+compressed file of its own: the record of the cell, its result and its run, but no model, and no gold score, label or
+text of a data set; of an attacked text the words that the attack put in, and their places. The rest is taken from the
+data folder again by ``restore``, and the hash of each result is compared with that of the run that wrote it; ``save``
+does so before it writes. A reproduction with the same OUTPUT then makes only what is left; a model is trained again
+only where a cell to make takes it. Both commands can be given again: what is there is left alone.
 
-Cells of attacks and the like hold texts of data sets and are not kept. Give `holdfast reproduce` relative paths, since
-results hold its command.
+Inspections, distances and transferred attacks are not kept. Give `holdfast reproduce` relative paths, since results
+hold its command.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
+import functools
 import gzip
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.data.registry import load_pairs
+from holdfast.attacks.attack_run import write_attack
+from holdfast.attacks.examples import Attempt
+from holdfast.data.registry import load_labelled, load_pairs
+from holdfast.edits.words import Words
 from holdfast.experiments.cells import CELL_FILE
 from holdfast.files import atomic_path, write_json
 from holdfast.results import HASH, content_sha256, write_result
 from holdfast.runs.run_log import RESULT_FILE, RUN_FILE
 
-MODELS = ("encoder", "baseline")
+MODELS = ("encoder", "baseline", "classifier")
 SUFFIX = ".json.gz"
 ITEMS = {"gold", "similarity", "correct"}
 """The items of an evaluation that can be kept: of each pair the gold score, which is left out, and the cosine; of each
@@ -69,17 +76,100 @@ def with_gold(result: dict[str, Any], data: Path) -> dict[str, Any]:
     return {**result, "results": rows}
 
 
-def save(output: Path, kept: Path) -> None:
+def without_texts(result: dict[str, Any], data: Path) -> dict[str, Any]:
+    """Return an attack's result whose examples hold no text and no label of the data set, only what is put in."""
+    rows = []
+    for row in result["examples"]:
+        row = dict(row)
+        original, words = row["original"], Words.of(row["original"]).words
+        for name, value in of_data(result, row["number"], data).items():
+            if row.get(name) == value:
+                del row[name]
+        row["adversarial"] = put_in(original, row["adversarial"])
+        row["changed"] = [
+            [place, new] if words[place : place + 1] == (old,) else [place, old, new]
+            for place, old, new in row["changed"]
+        ]
+        rows.append(row)
+    return {**result, "examples": rows}
+
+
+def with_texts(result: dict[str, Any], data: Path) -> dict[str, Any]:
+    """Return an attack's result as it was, with the texts and labels of the data folder."""
+    rows = []
+    for row in result["examples"]:
+        row = of_data(result, row["number"], data) | row
+        words = Words.of(row["original"]).words
+        changed = [[place, *(old or [words[place]]), new] for place, *old, new in row["changed"]]
+        row |= {"adversarial": replaced(row["original"], row["adversarial"]), "changed": changed}
+        rows.append(Attempt.from_row(row).row())
+    return {**result, "examples": rows}
+
+
+def of_data(result: dict[str, Any], number: int, data: Path) -> dict[str, Any]:
+    """Return what an attacked example has from the data set, by its number there."""
+    (task, split) = {(row["task"], row["split"]) for row in result["results"]}.pop()
+    texts, labels = attacked_data(task, split, data)
+    of_pair = texts[number][:-1]
+    return {"original": texts[number][-1], "label": labels[number], "other": of_pair[0] if of_pair else None}
+
+
+@functools.cache
+def attacked_data(task: str, split: str, data: Path) -> tuple[list[tuple[str, ...]], Sequence[int]]:
+    """Return the texts and labels of a labelled task."""
+    found = load_labelled(task, split, data=data)
+    columns = [column for column in (found.sentences1, found.sentences2) if column is not None]
+    return list(zip(*columns, strict=True)), found.labels
+
+
+def put_in(original: str, changed: str) -> list[list[Any]]:
+    """Return the differences of a changed text: begin and end in the original's words and gaps, and the new text."""
+    before, after = Words.of(original).parts, Words.of(changed).parts
+    blocks = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    return [[begin, end, "".join(after[i:j])] for kind, begin, end, i, j in blocks if kind != "equal"]
+
+
+def replaced(original: str, differences: Sequence[Sequence[Any]]) -> str:
+    """Return the changed text; the inverse of `put_in`."""
+    parts = list(Words.of(original).parts)
+    for begin, end, text in reversed(differences):
+        parts[begin:end] = [text]
+    return "".join(parts)
+
+
+def kept_result(result: dict[str, Any], folder: Path, data: Path) -> dict[str, Any]:
+    """Return a result without what is of a data set."""
+    if result["kind"] == "attack":
+        return without_texts(result, data)
+    return without_gold(result, folder)
+
+
+def whole_result(result: dict[str, Any], data: Path) -> dict[str, Any]:
+    """Return a result as it was, which its hash shows; the inverse of `kept_result`.
+
+    Raises:
+        ValueError: it is not the result that was written.
+    """
+    result = with_texts(result, data) if result["kind"] == "attack" else with_gold(result, data)
+    if content_sha256(result) != result[HASH]:
+        raise ValueError(f"with the data in {data} it is not the result that was written")
+    return result
+
+
+def save(output: Path, kept: Path, data: Path) -> None:
     """Write the finished cells of a reproduction that are not kept yet."""
     for path in sorted((output / "cells").glob(f"*/{CELL_FILE}")):
         folder = path.parent
         kind, target = folder.name.partition("-")[0], kept / f"{folder.name}{SUFFIX}"
-        if kind not in (*MODELS, "evaluation") or target.exists():
+        if kind not in (*MODELS, "evaluation", "attack") or target.exists():
             continue
         record = {name: json.loads(file.read_text("utf-8")) for name, file in files_of(folder).items() if file.exists()}
-        if kind == "evaluation":
-            record["results"] = without_gold(record["results"], folder)
+        record["results"] = kept_result(record["results"], folder, data)
         text = json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
+        try:
+            whole_result(json.loads(text)["results"], data)
+        except ValueError as error:
+            sys.exit(f"{folder} cannot be kept: {error}")
         with atomic_path(target) as temporary:
             temporary.write_bytes(gzip.compress(text.encode("utf-8"), mtime=0))  # the same bytes each time
         print(target)
@@ -92,14 +182,14 @@ def restore(kept: Path, output: Path, data: Path) -> None:
         if (folder / CELL_FILE).exists():
             continue
         record = json.loads(gzip.decompress(path.read_bytes()))
-        if path.name.startswith("evaluation"):
-            record["results"] = with_gold(record["results"], data)
-        result = record["results"]
-        if content_sha256(result) != result[HASH]:
-            sys.exit(f"{path}: with the data in {data} it is not the result that was written")
+        try:
+            result = whole_result(record["results"], data)
+        except ValueError as error:
+            sys.exit(f"{path}: {error}")
         files = files_of(folder)
         files["results"].parent.mkdir(parents=True, exist_ok=True)
-        write_result(files["results"], result)
+        write = write_attack if result["kind"] == "attack" else write_result
+        write(files["results"], result)
         for name in ("run", "cell"):  # the record of the cell last: with it the cell is finished
             if name in record:
                 write_json(files[name], record[name])
@@ -111,14 +201,12 @@ def main() -> None:
     parser.add_argument("what", choices=("save", "restore"))
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
-    parser.add_argument("--data", type=Path, help="the data folder, for restore")
+    parser.add_argument("--data", type=Path, required=True, help="the data folder")
     options = parser.parse_args()
     if not options.source.is_dir():
         parser.error(f"{options.source} is no folder")
     if options.what == "save":
-        save(options.source, options.target)
-    elif options.data is None:
-        parser.error("restore needs --data DIR")
+        save(options.source, options.target, options.data)
     else:
         restore(options.source, options.target, options.data)
 
