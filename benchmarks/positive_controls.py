@@ -37,20 +37,27 @@ from holdfast.training.train_config import TrainConfig
 from holdfast.training.training_run import train
 
 OBJECTIVE = "objective.safetensors"
+STEPS = {"adcl": 300}
+"""Steps of a method and its baseline, else 100. After 100 ADCL's loss is above SimCSE's (docs/controls.md)."""
 MAX_LENGTH = 32
 """Tokens per sentence, in training and measurement."""
 STATELESS = ("adcl", "anchored", "consert")
 """Methods whose objective holds nothing that a control reads; that of ADCL would load a second language model."""
 
 
-def folder_of(arm: Arm, seed: int, options: argparse.Namespace) -> Path:
+def steps_of(control: Control, options: argparse.Namespace) -> int:
+    """Return the number of steps of all arms of a control."""
+    return STEPS.get(control.method, 100) if options.steps is None else int(options.steps)
+
+
+def folder_of(arm: Arm, seed: int, steps: int, options: argparse.Namespace) -> Path:
     """Return the folder of a run."""
-    return Path(options.work) / "runs" / f"{arm.name.replace(' ', '_')}-{seed}"
+    return Path(options.work) / "runs" / f"{arm.name.replace(' ', '_')}-{steps}-{seed}"
 
 
-def trained(arm: Arm, seed: int, options: argparse.Namespace) -> FrozenRun:
+def trained(arm: Arm, seed: int, steps: int, options: argparse.Namespace) -> FrozenRun:
     """Return a run of an arm, trained unless it is there."""
-    folder = folder_of(arm, seed, options)
+    folder = folder_of(arm, seed, steps, options)
     if arm.method and not (folder / OBJECTIVE).exists():
         train(
             TrainConfig(
@@ -60,18 +67,18 @@ def trained(arm: Arm, seed: int, options: argparse.Namespace) -> FrozenRun:
                 folder,
                 options=dict(arm.options),
                 data=options.data,
-                max_steps=options.steps,
+                max_steps=steps,
                 batch_size=options.batch_size,
                 learning_rate=options.learning_rate,
                 max_length=MAX_LENGTH,
                 seed=seed,
                 selection="last",
                 report_sts=False,
-                save_steps=options.steps,
+                save_steps=steps,
             ),
             resume=True,
         )
-        checkpoint = folder / f"checkpoint-{options.steps}"
+        checkpoint = folder / f"checkpoint-{steps}"
         (checkpoint / OBJECTIVE).rename(folder / OBJECTIVE)
         shutil.rmtree(checkpoint)
     model = load_sentence_transformer(str(folder) if arm.method else options.model)
@@ -86,7 +93,7 @@ def trained(arm: Arm, seed: int, options: argparse.Namespace) -> FrozenRun:
 
 def measured(control: Control, arm: Arm, seed: int, texts: HeldOut, options: argparse.Namespace) -> dict[str, Any]:
     """Return the values of an arm: ``{space: {name: [a value per text]}}``."""
-    run = trained(arm, seed, options)
+    run = trained(arm, seed, steps_of(control, options), options)
     spaces = [space for space in control.spaces if space == "vector" or run.head is not None]
     with in_precision_of_training(run):
         values = {space: control.values(run, texts, seed, space=space) for space in spaces}
@@ -115,7 +122,7 @@ def cell(control: Control, seed: int, texts: HeldOut, options: argparse.Namespac
     settings = {
         "model": options.model,
         "corpus": str(options.corpus),
-        "steps": options.steps,
+        "steps": steps_of(control, options),
         "batch_size": options.batch_size,
         "learning_rate": options.learning_rate,
         "texts": len(texts.measured),
@@ -175,7 +182,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--methods", default=",".join(control.method for control in CONTROLS))
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--steps", type=int, help="of every training [default: 300 of adcl and its baseline, else 100]")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--learning-rate", type=float, default=1e-4)
     parser.add_argument("--texts", type=int, default=512, help="held-out sentences that are measured")
