@@ -264,7 +264,7 @@ def test_odd_texts_are_skipped_with_a_reason_or_attacked(
         "مرحبا dog بالعالم",
         "te\u0301xt wi\u0301th dog",
         "DOG" * 200,
-        " ".join(random.Random(0).choices(["dog", "cat", "the", "sings", "zebra"], k=5000)),
+        " ".join(random.Random(0).choices(["dog", "cat", "the", "sings", "zebra"], k=1500)),
     ]
     labels = target.classifier.logits([(text,) for text in texts]).argmax(axis=1)
     given = [Example(i, (text,), 0, int(y)) for i, (text, y) in enumerate(zip(texts, labels, strict=True))]
