@@ -14,6 +14,7 @@ import pytest
 
 # Models this small gain nothing from a second thread, and threads that wait for one another lose much on a busy box.
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch looks, and for the processes that tests start
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # the same of tokenisers, whose batches are as small
 
 import torch
 
