@@ -26,9 +26,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from holdfast.attacks.attack_inputs import load_inputs
 from holdfast.attacks.attack_run import write_attack
-from holdfast.attacks.examples import Attempt
-from holdfast.data.registry import load_labelled, load_pairs
+from holdfast.attacks.attack_settings import AttackSettings, Goal
+from holdfast.attacks.examples import Attempt, Example
+from holdfast.data.registry import load_pairs
 from holdfast.edits.words import Words
 from holdfast.experiments.cells import CELL_FILE
 from holdfast.files import atomic_path, write_json
@@ -77,14 +79,20 @@ def with_gold(result: dict[str, Any], data: Path) -> dict[str, Any]:
 
 
 def without_texts(result: dict[str, Any], data: Path) -> dict[str, Any]:
-    """Return an attack's result whose examples hold no text and no label of the data set, only what is put in."""
+    """Return an attack's result whose examples hold no text and no label of the data set, only what is put in.
+
+    Raises:
+        ValueError: it holds texts or labels that the data folder does not give back.
+    """
     rows = []
     for row in result["examples"]:
         row = dict(row)
         original, words = row["original"], Words.of(row["original"]).words
         for name, value in of_data(result, row["number"], data).items():
-            if row.get(name) == value:
-                del row[name]
+            if row.pop(name) != value:
+                raise ValueError(f"the {name} of example {row['number']} is not that of the data in {data}")
+        if "neighbours" in row["before"] | row["after"]:
+            raise ValueError("its verdicts hold texts of the data set")
         row["adversarial"] = put_in(original, row["adversarial"])
         row["changed"] = [
             [place, new] if words[place : place + 1] == (old,) else [place, old, new]
@@ -108,18 +116,16 @@ def with_texts(result: dict[str, Any], data: Path) -> dict[str, Any]:
 
 def of_data(result: dict[str, Any], number: int, data: Path) -> dict[str, Any]:
     """Return what an attacked example has from the data set, by its number there."""
-    (task, split) = {(row["task"], row["split"]) for row in result["results"]}.pop()
-    texts, labels = attacked_data(task, split, data)
-    of_pair = texts[number][:-1]
-    return {"original": texts[number][-1], "label": labels[number], "other": of_pair[0] if of_pair else None}
+    ((task, split),) = {(row["task"], row["split"]) for row in result["results"]}
+    example = attacked_data(task, split, result["protocol"]["goal"]["kind"], data)[number]
+    other = example.texts[1 - example.attacked] if len(example.texts) == 2 else None
+    return {"original": example.text, "label": example.label, "other": other}
 
 
 @functools.cache
-def attacked_data(task: str, split: str, data: Path) -> tuple[list[tuple[str, ...]], Sequence[int]]:
-    """Return the texts and labels of a labelled task."""
-    found = load_labelled(task, split, data=data)
-    columns = [column for column in (found.sentences1, found.sentences2) if column is not None]
-    return list(zip(*columns, strict=True)), found.labels
+def attacked_data(task: str, split: str, goal: Goal, data: Path) -> list[Example]:
+    """Return all examples of a task, as an attack of any model reads them."""
+    return load_inputs(AttackSettings("any", task=task, split=split, goal=goal, data=data)).examples
 
 
 def put_in(original: str, changed: str) -> list[list[Any]]:
@@ -164,9 +170,9 @@ def save(output: Path, kept: Path, data: Path) -> None:
         if kind not in (*MODELS, "evaluation", "attack") or target.exists():
             continue
         record = {name: json.loads(file.read_text("utf-8")) for name, file in files_of(folder).items() if file.exists()}
-        record["results"] = kept_result(record["results"], folder, data)
-        text = json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
         try:
+            record["results"] = kept_result(record["results"], folder, data)
+            text = json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
             whole_result(json.loads(text)["results"], data)
         except ValueError as error:
             sys.exit(f"{folder} cannot be kept: {error}")

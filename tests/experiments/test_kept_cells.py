@@ -114,7 +114,11 @@ def test_attacks_are_kept_without_texts(
     result["examples"][0]["queries"] += 1
     (attack / "results.json").write_text(json.dumps(result))
     (kept / f"{attack.name}.json.gz").unlink()
-    with pytest.raises(SystemExit, match=f"{attack.name} cannot be kept"):
+    with pytest.raises(SystemExit, match=f"{attack.name} cannot be kept: with the data"):
+        kept_cells.save(output, kept, data)
+    result["examples"][0]["original"] += " not of the data"
+    (attack / "results.json").write_text(json.dumps(result))
+    with pytest.raises(SystemExit, match=r"the original of example \d+ is not that of the data"):
         kept_cells.save(output, kept, data)
 
 
