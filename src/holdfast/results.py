@@ -7,6 +7,7 @@ reproduced. It also contains a hash of its content, so that later changes of the
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -295,6 +296,7 @@ def environment(device: str = "cpu") -> dict[str, Any]:
     }
 
 
+@functools.cache
 def _version(package: str) -> str | None:
     try:
         return metadata.version(package)

@@ -33,3 +33,11 @@ def test_unknown_words_look_like_the_words_of_the_model() -> None:
     model = LetterModel(["farel", "marel", "varen", "karel"], prior=5.0, letters=30)
     assert model.probability("narel") > 10 * model.probability("xqzjw")
     assert model.probability("kar", ended=False) > 10 * model.probability("kar")
+
+
+def test_a_model_with_more_words_is_that_of_all_words_and_leaves_the_first_as_it_is() -> None:
+    words = ["farel", "marel", "varen", "karel"]
+    first = LetterModel(words[:2])
+    before, found = first.log("karel"), first.with_words(words[2:])
+    assert found.log("karel") == LetterModel(words).log("karel") > before
+    assert first.log("karel") == before

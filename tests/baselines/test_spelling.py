@@ -108,6 +108,13 @@ def test_without_texts_the_words_are_english() -> None:
     assert correct("teh gardn of zorbelim") == "the garden of zorbelim"
 
 
+def test_two_corrections_do_not_share_the_words_of_their_corpora() -> None:
+    first, second = (SpellingCorrection.of([f"the garden of {name}"] * 3) for name in ("Zorbelin", "Qarvonix"))
+    asked = "teh gardn of Zorbelim and Qarvonic"
+    assert first(asked) == "the garden of Zorbelin and Qarvonic"
+    assert second(asked) == "the garden of Zorbelim and Qarvonix"
+
+
 def test_a_correction_is_pickled_without_its_index(correct: Callable[[str], str]) -> None:
     assert correct("teh garden") == "the garden"
     data = pickle.dumps(correct)

@@ -30,8 +30,9 @@ TEXTS = ["the cat sleeps in Zorbelin", "the cat of Zorbelin"]
 @pytest.fixture(autouse=True)
 def english(monkeypatch: pytest.MonkeyPatch) -> None:
     words = {"the": 100, "cat": 20, "sleeps": 5, "in": 50}
+    counts = EnglishCounts(words, {}, 175)
     for module in (word_model, spelling):
-        monkeypatch.setattr(module, "english_counts", lambda: EnglishCounts(words, {}, 175))
+        monkeypatch.setattr(module, "english_counts", lambda: counts)
 
 
 @pytest.fixture

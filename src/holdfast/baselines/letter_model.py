@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,16 @@ class LetterModel:
     def __init__(self, words: Iterable[str], *, prior: float | None = None, letters: int = 60) -> None:
         self._grams, self._after, self._kinds = Counter[str](), Counter[str](), Counter[str]()
         self._prior, self._unseen = prior, 1.0 / letters
+        self._count(words)
+
+    def with_words(self, words: Iterable[str]) -> LetterModel:
+        """Return a model of these words, too."""
+        found = copy.copy(self)
+        found._grams, found._after, found._kinds = self._grams.copy(), self._after.copy(), self._kinds.copy()
+        found._count(words)
+        return found
+
+    def _count(self, words: Iterable[str]) -> None:
         for word in words:
             for gram in _grams(word):
                 self._kinds[gram[:-1]] += not self._grams[gram]

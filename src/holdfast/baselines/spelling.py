@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.baselines.spelling_counts import WORD, SpellingCounts, is_letters
-from holdfast.baselines.word_model import WordModel, english_counts
+from holdfast.baselines.word_model import EnglishCounts, WordModel, english_counts
 from holdfast.edits.spelling_variants import spelling_variants
 from holdfast.edits.typing_likelihood import TypingLikelihood
 
@@ -85,7 +85,8 @@ class SpellingCorrection:
     - A capitalised word within a text is mostly a name: it becomes a word that the corpus has with a capital, or stays.
     - Two words that were typed as one are parted, and parts of a word joined, if that is more probable.
 
-    The correction is deterministic. The near words are indexed on the first call (seconds), and can be forgotten.
+    The correction is deterministic. The words of the corpus are indexed on the first call, those of English once
+    per process (seconds).
 
     Args:
         counts: the words of the corpus.
@@ -201,14 +202,9 @@ class SpellingCorrection:
     # --- near words ------------------------------------------------------------------------------------------------
 
     @functools.cached_property
-    def _index(self) -> SymSpell:
-        import symspellpy
-
-        index = symspellpy.SymSpell(max_dictionary_edit_distance=2, prefix_length=_PREFIX)
-        for words in (english_counts().words, self.counts.words):
-            for word, count in words.items():
-                index.create_dictionary_entry(word, count)
-        return index
+    def _own_index(self) -> SymSpell:
+        english = english_counts().words
+        return _indexed(word for word in self.counts.words if word not in english)
 
     @functools.cached_property
     def _near(self) -> Callable[[str, bool], list[tuple[str, float]]]:
@@ -222,21 +218,41 @@ class SpellingCorrection:
         least = self._model.log_alone(word) + self.settings.known_ratio if known else -math.inf
         if least > _MOST_FREQUENT:
             return []
-        found = self._index.lookup(word, Verbosity.ALL, max_edit_distance=edits)
-        shares = {each.term: self._model.log_alone(each.term) for each in found if each.distance and len(each.term) > 1}
+        found = [
+            each
+            for index in (_index_of(english_counts()), self._own_index)
+            for each in index.lookup(word, Verbosity.ALL, max_edit_distance=edits)
+            if each.distance and len(each.term) > 1
+        ]
+        shares = {each.term: self._model.log_alone(each.term) for each in sorted(found, key=lambda each: each.distance)}
         near = sorted((each for each in shares if shares[each] >= least), key=shares.__getitem__, reverse=True)
         near = near[:_CANDIDATES]
         return [(each, self._typing.log(each, word)) for each in near]
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the index of near words, which is made again."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_index", "_near")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_own_index", "_near")}
 
     def record(self) -> dict[str, Any]:
         """Return the constants and the size of the dictionary, for a result."""
         counts = self.counts
         sizes = {"texts": counts.texts, "words": len(counts.words), "pairs": len(counts.pairs), "total": counts.total}
         return {"settings": asdict(self.settings), "counts": sizes}
+
+
+@functools.lru_cache(1)
+def _index_of(english: EnglishCounts) -> SymSpell:
+    return _indexed(english.words)
+
+
+def _indexed(words: Iterable[str]) -> SymSpell:
+    """Return an index of words, for those within two edits of another."""
+    import symspellpy
+
+    index = symspellpy.SymSpell(max_dictionary_edit_distance=2, prefix_length=_PREFIX)
+    for word in words:
+        index.create_dictionary_entry(word, 1)
+    return index
 
 
 def _tokens(text: str) -> Iterator[_Token]:

@@ -9,7 +9,7 @@ import functools
 import itertools
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from holdfast.baselines.letter_model import LetterModel
 from holdfast.baselines.spelling_counts import SpellingCounts
@@ -20,8 +20,12 @@ ENGLISH_STEP = 8
 """The trigrams are of every eighth English word, beside those of the corpus: a small corpus alone has too few."""
 
 
-class EnglishCounts(NamedTuple):
-    """Counts of 82,765 English words and 243,342 pairs of words in Google's books; `total` is the sum of the words'."""
+@dataclass(frozen=True, eq=False)
+class EnglishCounts:
+    """Counts of 82,765 English words and 243,342 pairs of words in Google's books; `total` is the sum of the words'.
+
+    Equal to itself alone, so that what is made of it is remembered by it.
+    """
 
     words: Mapping[str, int]
     pairs: Mapping[tuple[str, str], int]
@@ -38,6 +42,11 @@ def english_counts() -> EnglishCounts:
     words = english_word_counts()
     pairs = {(first, second): int(count) for first, second, count in dictionary_rows(_PAIRS)}
     return EnglishCounts(words, pairs, sum(words.values()))
+
+
+@functools.lru_cache(1)
+def _letters_of(english: EnglishCounts) -> LetterModel:
+    return LetterModel(itertools.islice(english.words, 0, None, ENGLISH_STEP))
 
 
 class WordModel:
@@ -67,7 +76,7 @@ class WordModel:
         self._share = corpus_share if counts.total else 0.0
         self._corpus_prior, self._english_prior, self._log_unknown = corpus_prior, english_prior, log_unknown
         own = (word for word in counts.words if word not in self._english.words)
-        self._letters = LetterModel(itertools.chain(own, itertools.islice(self._english.words, 0, None, ENGLISH_STEP)))
+        self._letters = _letters_of(self._english).with_words(own)
 
     def is_known(self, word: str) -> bool:
         """Return True for a word of English or of the corpus."""
