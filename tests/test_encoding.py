@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from holdfast.encoding import encode_batches, encode_sentences, normalised, plan_batches, tokenise
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
+from holdfast.text_prompts import Role, preprocess_texts
 
 
 @pytest.fixture
@@ -66,6 +68,34 @@ def test_distinct_sentences_pass_once_and_batches_keep_the_budget(
     assert all(rows * length <= 100 for rows, length in spy.batches)
     assert [length for _, length in spy.batches] == sorted((length for _, length in spy.batches), reverse=True)
     assert len(spy.batches) > 3
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_few_texts_are_tokenised_once_for_lengths_and_batches(
+    model: SentenceTransformer, sentences: list[str], side: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model.tokenizer.padding_side = side
+    asked: list[int] = []
+
+    def preprocess(model: SentenceTransformer, texts: list[str], role: Role | None) -> dict[str, Any]:
+        asked.append(len(texts))
+        return dict(preprocess_texts(model, texts, role))
+
+    monkeypatch.setattr("holdfast.encoding.preprocess_texts", preprocess)
+    batches = list(tokenise(model, sentences, tokens_per_batch=100))
+    assert asked == [len(sentences)]
+    assert len(batches) > 3
+    for batch in batches:
+        alone = preprocess_texts(model, [sentences[row] for row in batch.rows], None)
+        assert list(batch.features) == list(alone)
+        torch.testing.assert_close(batch.features["input_ids"], alone["input_ids"], rtol=0, atol=0)
+        torch.testing.assert_close(batch.features["attention_mask"], alone["attention_mask"], rtol=0, atol=0)
+    # More than are tokenised at once.
+    asked.clear()
+    monkeypatch.setattr("holdfast.encoding._LENGTHS_AT_ONCE", 39)
+    again = list(tokenise(model, sentences, tokens_per_batch=100))
+    assert asked == [39, 1, *(len(batch.rows) for batch in batches)]
+    assert [batch.rows for batch in again] == [batch.rows for batch in batches]
 
 
 def test_every_module_comes_back_in_its_own_mode(model: SentenceTransformer) -> None:

@@ -135,10 +135,11 @@ def tokenise(
     if tokens_per_batch < 1:
         raise UserError(f"tokens_per_batch must be at least 1, not {tokens_per_batch}")
     read = _without_unread_ends(model, sentences, role)
-    lengths = _token_lengths(model, read, sentences, cuts if cuts is not None else Cuts(), role)
+    lengths, whole = _token_lengths(model, read, sentences, cuts if cuts is not None else Cuts(), role)
     rank, world = share
     for rows in plan_batches(lengths, tokens_per_batch)[rank::world]:
-        yield Batch(rows, dict(preprocess_texts(model, [read[row] for row in rows], role)))
+        features = None if whole is None else _part(whole, rows)
+        yield Batch(rows, features or dict(preprocess_texts(model, [read[row] for row in rows], role)))
 
 
 def encode_batches(
@@ -221,10 +222,30 @@ def _without_unread_ends(model: SentenceTransformer, sentences: Sequence[str], r
     return shortened(sentences, input_limit(model), count)
 
 
+def _part(whole: Batch, rows: Sequence[int]) -> dict[str, Any] | None:
+    """Return the features of some rows of a batch, padded to the longest.
+
+    None if one is neither (rows, tokens) nor a word or a number for all rows.
+    """
+    mask = whole.features["attention_mask"]
+    each = {name for name, value in whole.features.items() if not isinstance(value, (str, int))}
+    if any(getattr(whole.features[name], "shape", None) != mask.shape for name in each):
+        return None
+    place = {row: index for index, row in enumerate(whole.rows)}
+    order = [place[row] for row in rows]
+    read = mask[order].any(dim=0)
+    if int(read.sum()) != int(mask[order].sum(dim=1).max()):  # the texts do not all begin, or end, in one column
+        return None
+    return {name: value[order][:, read] if name in each else value for name, value in whole.features.items()}
+
+
 def _token_lengths(
     model: SentenceTransformer, sentences: Sequence[str], whole: Sequence[str], cuts: Cuts, role: Role | None
-) -> list[int]:
-    """Return the tokens of each sentence, or its characters without an attention mask; count ``whole`` ones cut."""
+) -> tuple[list[int], Batch | None]:
+    """Return the tokens of each sentence, or its characters without an attention mask; count ``whole`` ones cut.
+
+    With them comes the batch of all sentences, if there are so few that they were tokenised at once.
+    """
     limit, prompt = input_limit(model), prompt_of(model, role) or ""
     lengths = [len(sentence) for sentence in sentences]
     by_characters = sorted(range(len(sentences)), key=lengths.__getitem__)
@@ -239,7 +260,8 @@ def _token_lengths(
         if mask is None or mask.ndim != 2 or mask.shape[0] != len(rows):
             rest = [whole[row] for row in by_characters[start + _LENGTHS_AT_ONCE :]]
             cuts.add(rest, TokenCounts([0] * len(rest), {}), limit)
-            return [len(sentence) for sentence in sentences]
+            return [len(sentence) for sentence in sentences], None
         for row, length in zip(rows, mask.sum(dim=1).tolist(), strict=True):
             lengths[row] = int(length)
-    return lengths
+    at_once = 0 < len(sentences) <= _LENGTHS_AT_ONCE
+    return lengths, Batch(by_characters, dict(features)) if at_once else None

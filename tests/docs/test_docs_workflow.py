@@ -52,6 +52,7 @@ def test_its_commands_pass_with_the_same_model_and_fail_with_a_worse_one(
     provide(docs_world, tmp_path, set())
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_CACHE", str(docs_world / "cache"))
+    monkeypatch.setenv("HOLDFAST_DATA", str(docs_world / "DATA"))
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     (audit, check), baseline = commands(), "baseline.json"
     first = [baseline if word == "audit.json" else word for word in audit]

@@ -67,7 +67,7 @@ class Lab:
         texts = random_texts(steps * BATCH + 192)
         self.start, self.texts = str(folder), HeldOut(texts[:128], texts[128:192])
         self.corpus = texts[192:]
-        self.run = functools.cache(self._run)
+        self.run, self.measured = functools.cache(self._run), functools.cache(self._measured)
 
     def _run(self, method: str, options: tuple[tuple[str, Any], ...], seed: int) -> FrozenRun:
         torch.manual_seed(seed)
@@ -93,13 +93,15 @@ class Lab:
 
     def values(self, control: Control, arm: Arm, seeds: int) -> dict[str, np.ndarray]:
         """Return the named values of an arm, each (seeds, texts)."""
-        found = []
-        for seed in range(seeds):
-            own = OWN_OPTIONS.get(control.method, {})
-            options = {**own, **arm.options} if arm.method == control.method else arm.options
-            run = self.run(arm.method, tuple(options.items()), seed)
-            found.append(control.values(run, self.texts, seed, options=own))
+        found = [self.measured(control.method, arm.name, seed) for seed in range(seeds)]
         return {name: np.stack([values[name] for values in found]) for name in found[0]}
+
+    def _measured(self, method: str, name: str, seed: int) -> dict[str, np.ndarray]:
+        control, own = control_of(method), OWN_OPTIONS.get(method, {})
+        (arm,) = (arm for arm in control.arms if arm.name == name)
+        options = {**own, **arm.options} if arm.method == method else arm.options
+        run = self.run(arm.method, tuple(options.items()), seed)
+        return control.values(run, self.texts, seed, options=own)
 
     def difference(
         self, method: str, *, without: bool = False, name: str | None = None, seeds: int = SEEDS
@@ -112,21 +114,27 @@ class Lab:
         return paired_difference(own[name], self.values(control, control.baseline, seeds)[name])
 
 
-def after_simcse(folder: Path) -> str:
-    """Return the folder of the random BERT after 30 steps of SimCSE."""
-    lab = Lab(folder)
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    return Lab(tmp_path_factory.mktemp("controls"))
+
+
+@pytest.fixture(scope="module")
+def after_simcse(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, float], Lab]:
+    """``after_simcse(steps, learning_rate)``: trainings of the random BERT after 30 steps of SimCSE."""
     trained = dict(lab.run("simcse", (), 99).model[0].auto_model.named_parameters())
     lm = BertForMaskedLM.from_pretrained(lab.start)
     with torch.no_grad():
         for name, parameter in lm.bert.named_parameters():
             parameter.copy_(trained[name])
-    lm.save_pretrained(lab.start)
-    return lab.start
 
+    @functools.cache
+    def make(steps: int, learning_rate: float) -> Lab:
+        found = Lab(tmp_path_factory.mktemp("after-simcse"), steps, learning_rate)
+        lm.save_pretrained(found.start)
+        return found
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    return Lab(tmp_path_factory.mktemp("controls"))
+    return make
 
 
 def each(*methods: str) -> list[Any]:
@@ -146,9 +154,8 @@ def test_a_method_lowers_its_own_objective_and_does_not_without_its_idea(lab: La
 
 
 @pytest.mark.parametrize("method", each(*OTHER_STARTS))
-def test_a_method_lowers_its_own_objective_after_simcse(method: str, tmp_path: Path) -> None:
-    lab = Lab(tmp_path / "lab", *OTHER_STARTS[method])
-    lab.start = after_simcse(tmp_path / "start")
+def test_a_method_lowers_its_own_objective_after_simcse(method: str, after_simcse: Callable[[int, float], Lab]) -> None:
+    lab = after_simcse(*OTHER_STARTS[method])
     found = lab.difference(method, seeds=3)
     assert found.lower, f"{method} did not learn what it optimises: {found}"
     without = lab.difference(method, without=True)

@@ -25,10 +25,10 @@ from holdfast.models import load_sentence_transformer
 CONVERGED = {"tol": 1e-7, "max_iter": 5000}
 CASES = [
     ("cr", {"all": 2000}, {}),
-    ("cr", {"all": 700}, CONVERGED),
-    ("mr", {"all": 300}, CONVERGED),
-    ("subj", {"all": 300}, CONVERGED),
-    ("mpqa", {"all": 300}, CONVERGED),
+    ("cr", {"all": 400}, CONVERGED),
+    ("mr", {"all": 200}, CONVERGED),
+    ("subj", {"all": 200}, CONVERGED),
+    ("mpqa", {"all": 200}, CONVERGED),
     ("trec", {"train": 1200}, CONVERGED),
     ("mrpc", {"train": 300, "test": 200}, CONVERGED),
     ("sst2", {"train": 400, "dev": 300, "test": 300}, CONVERGED),
