@@ -163,10 +163,9 @@ def rows(tmp_path: Path, *words: str) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 def test_quality_similarity(trained: None, tmp_path: Path) -> None:
-    """The mean of all seven sets is 74.12 (`holdfast evaluate bundled --tasks sts`), 40 seconds; three are a fifth."""
-    sets = rows(tmp_path, "--tasks", "sts13,sts16,stsb", "--precision", "fp32")
-    scores = {row["task"]: row["metrics"]["spearman"] for row in sets}
-    assert scores == pytest.approx({"sts13": 75.63, "sts16": 75.57, "stsb": 74.63}, abs=0.1)
+    scores = {row["task"]: row["metrics"]["spearman"] for row in rows(tmp_path, "--tasks", "sts")}
+    assert len(scores) == 7
+    assert np.mean(list(scores.values())) >= 74  # measured: 74.12
 
 
 @pytest.mark.slow
