@@ -17,7 +17,13 @@ from small_attacks import TEXTS
 
 from holdfast.attacks import Geometry, Typos
 from holdfast.attacks.attack_state import first_best, gain, ranked
-from holdfast.attacks.classifier import Classifier, compute_logits, load_classifier, tokenise
+from holdfast.attacks.classifier import (
+    Classifier,
+    compute_logits,
+    layer_read_at_first_token,
+    load_classifier,
+    tokenise,
+)
 from holdfast.attacks.encoder_targets import DriftTarget
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Example, Verdict
@@ -111,6 +117,20 @@ def test_a_shortened_last_layer_gives_the_same_logits(
     with torch.no_grad():
         plain = [made(**classifier.tokenizer(text, return_tensors="pt")).logits[0].numpy() for text in TEXTS]
     np.testing.assert_allclose(classifier.logits([(text,) for text in TEXTS]), np.stack(plain), rtol=1e-4, atol=1e-5)
+
+
+def test_a_head_of_all_tokens_is_not_taken_for_one_of_the_first(
+    classifier_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where its weights are still 0, so that no token changes its logits."""
+    from transformers import AutoModelForSequenceClassification
+    from transformers.models.bert.modeling_bert import BertPooler
+
+    model = AutoModelForSequenceClassification.from_pretrained(classifier_folder)
+    assert layer_read_at_first_token(model) is model.base_model.encoder.layer[-1]
+    monkeypatch.setattr(BertPooler, "forward", lambda self, hidden: self.activation(self.dense(hidden.mean(dim=1))))
+    torch.nn.init.zeros_(model.classifier.weight)
+    assert layer_read_at_first_token(model) is None
 
 
 def test_logits_in_fp32_stay_so_while_a_model_is_trained_in_bf16(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from holdfast.adversary.token_batches import in_batches
 from holdfast.backbone import is_bert_shaped, one_token_alone
@@ -25,7 +25,7 @@ from holdfast.loading import loading
 from holdfast.model_folder import read_json
 from holdfast.model_lookup import resolve_model
 from holdfast.model_with_head import refuse_adapter
-from holdfast.models import backend_of, load_sentence_transformer, store_notices
+from holdfast.models import backend_of, evaluating, load_sentence_transformer, own_forward, store_notices
 from holdfast.precision import ResolvedPrecision
 from holdfast.shortening import shortened_for
 from holdfast.text_prompts import PromptOptions
@@ -121,7 +121,7 @@ class _TransformerClassifier(Classifier):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.has_gradients = backend_of(self.model) is None
-        self._last_layer = _layer_read_at_first_token(self.model) if self.has_gradients else None
+        self._last_layer = layer_read_at_first_token(self.model) if self.has_gradients else None
 
     def _distinct_logits(
         self, texts: Sequence[Text], precision: ResolvedPrecision, progress: Progress | None, cuts: Cuts | None
@@ -197,27 +197,42 @@ def compute_logits(
     return logits
 
 
-def _layer_read_at_first_token(model: Any) -> nn.Module | None:
-    """Return the last layer if the logits depend on its first token only; otherwise None.
+def layer_read_at_first_token(model: Any) -> nn.Module | None:
+    """Return the last layer of a sequence classifier if its head reads the first token only; otherwise None.
 
-    This is tested with an input, not read from the configuration: heads read the first token, the last one or all.
+    This is tested with an input, not read from the configuration: heads read the first token, the last one or all. The
+    outputs at all other tokens are made undefined, which a head that reads them would pass on even with weights of 0.
     """
     stack = getattr(model.base_model, "encoder", None) or getattr(model.base_model, "transformer", None)
     layers = getattr(stack, "layer", None)
     if not layers or not is_bert_shaped(layers[-1]):
         return None
+    last: nn.Module = layers[-1]
     ids = torch.arange(8, device=next(model.parameters()).device).remainder(model.config.vocab_size).view(1, 8)
     features = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    with torch.inference_mode():
+
+    def undefine_others(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
+        return torch.cat([output[:, :1], torch.full_like(output[:, 1:], torch.nan)], dim=1)
+
+    with evaluating(model), own_forward(model), torch.no_grad():
         whole = model(**features).logits
+        with last.register_forward_hook(undefine_others):
+            first = model(**features).logits
         try:
-            with one_token_alone(layers[-1]):
+            with one_token_alone(last):
                 short = model(**features).logits
         except (IndexError, RuntimeError):  # the head reads another token, which was not computed
             return None
-    same = whole.shape == short.shape and torch.allclose(whole, short, rtol=1e-3, atol=1e-4)
-    last: nn.Module = layers[-1]
+    same = all(logits.shape == whole.shape and torch.allclose(logits, whole, 1e-3, 1e-4) for logits in (first, short))
     return last if same else None
+
+
+@contextmanager
+def shortened_last_layer(model: Any) -> Iterator[None]:
+    """Compute the first token alone in a classifier's last layer, if its head reads no other; logits stay the same."""
+    last = layer_read_at_first_token(model)
+    with nullcontext() if last is None else one_token_alone(last):
+        yield
 
 
 def load_classifier(
