@@ -5,9 +5,8 @@ timed from the end of one to the end of the next. Ratios are taken within a roun
 reported with its range: the machine's mood changes between minutes, not between seconds. All are as by default, but
 that adv attacks from its first step: a clean one is an undefended one. adv's time depends on the model, on how much
 there is to exchange and how soon a text deceives; with a new head about half of the texts are wrong and not attacked.
-With --whole each is trained once more in every round with all tokens of the last layer, whose head reads the first.
 
-    python benchmarks/finetune_defences.py --model LM --data DATA [--task sst2] [--rounds 5] [--steps 6] [--whole]
+    python benchmarks/finetune_defences.py --model LM --data DATA [--task sst2] [--rounds 5] [--steps 6]
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from rich.table import Table
 from transformers import PrinterCallback, TrainingArguments
 
 from claims import Claim, machine, save
-from holdfast.classifiers.classifier_trainer import ClassifierTrainer, fast_passes
+from holdfast.classifiers.classifier_trainer import ClassifierTrainer
 from holdfast.classifiers.defences import DEFENCES, make_defence
 from holdfast.classifiers.initial_model import new_classifier
 from holdfast.classifiers.training_data import TrainingData, load_training_data
@@ -35,12 +34,7 @@ OPTIONS = {"adv": {"clean_epochs": 0.0}}
 MAX_TOKENS = 128
 
 
-WHOLE = ", whole last layer"
-
-
-def step(
-    model: Any, tokenizer: Any, material: TrainingData, name: str, arguments: dict[str, Any], *, whole: bool = False
-) -> float:
+def step(model: Any, tokenizer: Any, material: TrainingData, name: str, arguments: dict[str, Any]) -> float:
     """Train with a defence, and return the median seconds of a step; the first step warms up."""
     fast = bf16_is_fast(model.device) and not DEFENCES[name].NEEDS_FP32
     trainer = ClassifierTrainer(
@@ -56,7 +50,7 @@ def step(
     times = StepTimes()
     trainer.add_callback(times)
     trainer.remove_callback(PrinterCallback)
-    with fast_on_cpu(model) if whole else fast_passes(model):
+    with fast_on_cpu(model):
         trainer.train()
     return statistics.median(times.seconds)
 
@@ -70,7 +64,6 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=6, help="steps of each defence in a round")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--defences", default=",".join(DEFENCES), help="joined by commas; none is always there")
-    parser.add_argument("--whole", action="store_true", help="also with all tokens of the last layer")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
     names = list(dict.fromkeys(["none", *options.defences.split(",")]))
@@ -78,8 +71,7 @@ def main() -> None:
     material = load_training_data(options.task, train_split=None, examples=texts, seed=0, data=options.data)
     # One for each defence: Accelerate prepares a model for the precision of its first trainer, and some need fp32.
     made = {name: new_classifier(options.model, material, MAX_TOKENS) for name in names}
-    arms = [(name, whole) for name in names for whole in ((False, True) if options.whole else (False,))]
-    seconds: dict[str, list[float]] = {name + WHOLE * whole: [] for name, whole in arms}
+    seconds: dict[str, list[float]] = {name: [] for name in names}
     with tempfile.TemporaryDirectory() as folder:
         arguments = {
             "output_dir": folder,
@@ -93,26 +85,27 @@ def main() -> None:
             "remove_unused_columns": False,
         }
         for _ in range(options.rounds):
-            for name, whole in arms:
+            for name in names:
                 model, tokenizer = made[name].model, made[name].tokenizer
-                seconds[name + WHOLE * whole].append(step(model, tokenizer, material, name, arguments, whole=whole))
+                seconds[name].append(step(model, tokenizer, material, name, arguments))
     report(seconds, options.json)
 
 
 def report(seconds: dict[str, list[float]], path: Path | None) -> None:
     console = Console()
-    table = Table("defence", "median ms a step", "ratio", "to", "range", title="one fine-tuning step")
-    claims = []
+    table = Table("defence", "median ms a step", "ratio to none", "range", title="one fine-tuning step")
     for name, values in seconds.items():
-        base = name.removesuffix(WHOLE) if name.endswith(WHOLE) else "none"
-        ratios = [mine / other for mine, other in zip(values, seconds[base], strict=True)]
-        row = (f"{statistics.median(values) * 1e3:.0f}", f"{statistics.median(ratios):.2f}", base)
+        ratios = [mine / none for mine, none in zip(values, seconds["none"], strict=True)]
+        row = (f"{statistics.median(values) * 1e3:.0f}", f"{statistics.median(ratios):.2f}")
         table.add_row(name, *row, f"{min(ratios):.2f}-{max(ratios):.2f}")
-        if name != base:
-            claims.append(Claim(f"fine-tuning step with {name} / {base}", ratios))
     console.print(table)
     console.print(machine())
     if path:
+        claims = [
+            Claim(f"fine-tuning step with {name} / none", [a / b for a, b in zip(mine, seconds["none"], strict=True)])
+            for name, mine in seconds.items()
+            if name != "none"
+        ]
         save(path, claims, seconds=seconds)
 
 

@@ -15,12 +15,10 @@ import pytest
 import torch
 from classifier_rows import rows, write
 from safetensors.torch import load_file, save_file
-from transformers.models.bert.modeling_bert import BertPooler
 
 from holdfast.attacks.classifier import load_classifier, tokenise
-from holdfast.classifiers import FinetuneSettings, finetune, finetune_run
+from holdfast.classifiers import FinetuneSettings, finetune
 from holdfast.classifiers.batches import Collate, LengthOrder
-from holdfast.classifiers.classifier_trainer import fast_passes
 from holdfast.classifiers.initial_model import new_classifier
 from holdfast.classifiers.labelled_texts import Part
 from holdfast.classifiers.scores import score_row
@@ -29,7 +27,6 @@ from holdfast.errors import UserError
 from holdfast.files import sha256
 from holdfast.models import load_sentence_transformer
 from holdfast.results import read_result
-from holdfast.training.cpu import fast_on_cpu
 from warm import WarmPython
 
 DIE = Path(__file__).with_name("die.py")
@@ -198,36 +195,6 @@ def test_each_epoch_has_an_order_of_its_own(settings: Settings, monkeypatch: pyt
     first, second = seen[:texts], seen[texts:]
     assert sorted(first) == sorted(second) == list(range(texts))
     assert first != second
-
-
-@pytest.mark.parametrize("defence", ["none", "pgd", "freelb", "smart", "robustembed"])
-def test_a_shortened_last_layer_changes_no_training(
-    settings: Settings, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defence: str
-) -> None:
-    """The head of BERT reads the first token; without dropout the result is that of a training with all tokens."""
-    start = shutil.copytree(tiny, tmp_path / "start")
-    config = json.loads((start / "config.json").read_text())
-    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    (start / "config.json").write_text(json.dumps(config | dropout))
-    seen: set[int] = set()
-    forward = BertPooler.forward
-
-    def watched(self: BertPooler, hidden: torch.Tensor) -> torch.Tensor:
-        if self.training:
-            seen.add(hidden.shape[1])
-        return forward(self, hidden)
-
-    monkeypatch.setattr(BertPooler, "forward", watched)
-    logits = []
-    for name, passes in (("short", fast_passes), ("whole", fast_on_cpu)):
-        monkeypatch.setattr(finetune_run, "fast_passes", passes)
-        seen.clear()
-        finetune(settings(model=str(start), output=tmp_path / name, defence=defence, max_steps=6))
-        assert (seen == {1}) == (name == "short")
-        assert (1 not in seen) == (name == "whole")
-        finished = load_classifier(str(tmp_path / name), device="cpu")
-        logits.append(finished.logits([(text,) for text, _ in rows(60, 2)]))
-    np.testing.assert_allclose(*logits, rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.slow

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -225,14 +225,6 @@ def layer_read_at_first_token(model: Any) -> nn.Module | None:
             return None
     same = all(logits.shape == whole.shape and torch.allclose(logits, whole, 1e-3, 1e-4) for logits in (first, short))
     return last if same else None
-
-
-@contextmanager
-def shortened_last_layer(model: Any) -> Iterator[None]:
-    """Compute the first token alone in a classifier's last layer, if its head reads no other; logits stay the same."""
-    last = layer_read_at_first_token(model)
-    with nullcontext() if last is None else one_token_alone(last):
-        yield
 
 
 def load_classifier(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader
 from transformers import Trainer
 
-from holdfast.attacks.classifier import compute_logits, shortened_last_layer, tokenise
+from holdfast.attacks.classifier import compute_logits, tokenise
 from holdfast.classifiers.batches import Collate, LengthOrder
 from holdfast.classifiers.defences import Defence, Moment, TaskBatch, Training
 from holdfast.classifiers.labelled_texts import Part
@@ -22,7 +20,6 @@ from holdfast.classifiers.scores import accuracy, spearman
 from holdfast.input_limits import Cuts
 from holdfast.precision import ResolvedPrecision
 from holdfast.runs.resumable import Resumable
-from holdfast.training.cpu import fast_on_cpu
 
 ACCURACY = "eval_accuracy"
 SPEARMAN = "eval_spearman"
@@ -32,13 +29,6 @@ DEFENCE_FILE = "defence.safetensors"
 def selection_metric(dev: Part) -> str:
     """Return the name of the metric that selects epochs: the accuracy, or Spearman's correlation for scores."""
     return SPEARMAN if dev.graded else ACCURACY
-
-
-@contextmanager
-def fast_passes(model: Any) -> Iterator[None]:
-    """Make all passes of a classifier in training cheaper inside the block; its losses stay the same."""
-    with fast_on_cpu(model), shortened_last_layer(model):
-        yield
 
 
 class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]

@@ -15,7 +15,7 @@ from transformers import TrainingArguments, set_seed
 
 from holdfast import precision as arithmetic
 from holdfast.attacks.classifier import CLASSES_FILE, Classifier, load_classifier
-from holdfast.classifiers.classifier_trainer import ClassifierTrainer, fast_passes, selection_metric
+from holdfast.classifiers.classifier_trainer import ClassifierTrainer, selection_metric
 from holdfast.classifiers.defences import all_options, make_defence
 from holdfast.classifiers.finetune_settings import FinetuneSettings
 from holdfast.classifiers.frozen import fit, with_head
@@ -41,7 +41,7 @@ from holdfast.runs.best_weights import KeepBest
 from holdfast.runs.run import Run
 from holdfast.runs.training_progress import TrainingProgress, TrainingStage
 from holdfast.text_prompts import prompt_protocol
-from holdfast.training.cpu import FreedMemory
+from holdfast.training.cpu import FreedMemory, fast_on_cpu
 
 
 def finetune(
@@ -125,7 +125,7 @@ def _train(settings: FinetuneSettings, material: TrainingData, run: Run) -> dict
         lambda metrics: f"dev {metric_name} {metrics[metric]:.2f}",
         print_scores=True,
     )
-    seconds = run.train(trainer, progress, [FreedMemory(), best], fast_passes(model))
+    seconds = run.train(trainer, progress, [FreedMemory(), best], fast_on_cpu(model))
     best.restore(model)
     run.export_transformer(model, tokenizer)
     head = {} if start.head is None else {"head": start.head.record()}
