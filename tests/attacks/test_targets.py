@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,7 @@ from small_attacks import TEXTS
 
 from holdfast.attacks import Geometry, Typos
 from holdfast.attacks.attack_state import first_best, gain, ranked
-from holdfast.attacks.classifier import (
-    Classifier,
-    compute_logits,
-    layer_read_at_first_token,
-    load_classifier,
-    tokenise,
-)
+from holdfast.attacks.classifier import Classifier, compute_logits, load_classifier, tokenise
 from holdfast.attacks.encoder_targets import DriftTarget
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Example, Verdict
@@ -120,17 +115,20 @@ def test_a_shortened_last_layer_gives_the_same_logits(
 
 
 def test_a_head_of_all_tokens_is_not_taken_for_one_of_the_first(
-    classifier_folder: Path, monkeypatch: pytest.MonkeyPatch
+    classifier_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where its weights are still 0, so that no token changes its logits."""
     from transformers import AutoModelForSequenceClassification
     from transformers.models.bert.modeling_bert import BertPooler
 
     model = AutoModelForSequenceClassification.from_pretrained(classifier_folder)
-    assert layer_read_at_first_token(model) is model.base_model.encoder.layer[-1]
-    monkeypatch.setattr(BertPooler, "forward", lambda self, hidden: self.activation(self.dense(hidden.mean(dim=1))))
     torch.nn.init.zeros_(model.classifier.weight)
-    assert layer_read_at_first_token(model) is None
+    folder = shutil.copytree(classifier_folder, tmp_path / "zeros")
+    model.save_pretrained(folder)
+    loaded: Any = load_classifier(str(folder), device="cpu")
+    assert loaded._last_layer is loaded.model.base_model.encoder.layer[-1]
+    monkeypatch.setattr(BertPooler, "forward", lambda self, hidden: self.activation(self.dense(hidden.mean(dim=1))))
+    assert load_classifier(str(folder), device="cpu")._last_layer is None  # type: ignore[attr-defined]
 
 
 def test_logits_in_fp32_stay_so_while_a_model_is_trained_in_bf16(

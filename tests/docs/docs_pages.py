@@ -95,9 +95,14 @@ def blocks(page: str) -> list[Block]:
     ]
 
 
+def without_blocks(markdown: str) -> str:
+    """A page without its fenced blocks."""
+    return _BLOCK.sub("", markdown)
+
+
 def inline_commands(page: str) -> list[str]:
     """What stands between single backticks outside of blocks and begins with ``holdfast``."""
-    return [" ".join(found.split()) for found in _INLINE.findall(_BLOCK.sub("", text(page)))]
+    return [" ".join(found.split()) for found in _INLINE.findall(without_blocks(text(page)))]
 
 
 def holdfast_words(command: list[str]) -> list[str] | None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
 
 import pytest
-from docs_pages import ROOT, pages, text
+from docs_pages import ROOT, pages, text, without_blocks
 
 _LINK = re.compile(r"\]\((?!\w+:)(?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
-_FENCED = re.compile(r"^```.*?^```$", flags=re.MULTILINE | re.DOTALL)
 
 
+@functools.cache
 def anchors(markdown: str) -> set[str]:
     """Return the anchors that GitHub gives the headings of a page, and those that it names itself."""
     found: list[str] = []
-    for heading in re.findall(r"^#+ (.+)$", _FENCED.sub("", markdown), flags=re.MULTILINE):
+    for heading in re.findall(r"^#+ (.+)$", without_blocks(markdown), flags=re.MULTILINE):
         words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
         name = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
         found.append(f"{name}-{found.count(name)}" if name in found else name)
@@ -25,7 +26,7 @@ def anchors(markdown: str) -> set[str]:
 def broken(page: str, markdown: str) -> list[str]:
     """Return the links of a page that lead nowhere."""
     wrong = []
-    for match in _LINK.finditer(_FENCED.sub("", markdown)):
+    for match in _LINK.finditer(without_blocks(markdown)):
         path, anchor = match["path"], match["anchor"]
         target = posixpath.normpath(posixpath.join(posixpath.dirname(page), path)) if path else page
         if target != page and not (ROOT / target).exists():

@@ -25,7 +25,7 @@ from holdfast.loading import loading
 from holdfast.model_folder import read_json
 from holdfast.model_lookup import resolve_model
 from holdfast.model_with_head import refuse_adapter
-from holdfast.models import backend_of, evaluating, load_sentence_transformer, own_forward, store_notices
+from holdfast.models import backend_of, load_sentence_transformer, store_notices
 from holdfast.precision import ResolvedPrecision
 from holdfast.shortening import shortened_for
 from holdfast.text_prompts import PromptOptions
@@ -121,7 +121,7 @@ class _TransformerClassifier(Classifier):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.has_gradients = backend_of(self.model) is None
-        self._last_layer = layer_read_at_first_token(self.model) if self.has_gradients else None
+        self._last_layer = _layer_read_at_first_token(self.model) if self.has_gradients else None
 
     def _distinct_logits(
         self, texts: Sequence[Text], precision: ResolvedPrecision, progress: Progress | None, cuts: Cuts | None
@@ -197,7 +197,7 @@ def compute_logits(
     return logits
 
 
-def layer_read_at_first_token(model: Any) -> nn.Module | None:
+def _layer_read_at_first_token(model: Any) -> nn.Module | None:
     """Return the last layer of a sequence classifier if its head reads the first token only; otherwise None.
 
     This is tested with an input, not read from the configuration: heads read the first token, the last one or all. The
@@ -214,7 +214,7 @@ def layer_read_at_first_token(model: Any) -> nn.Module | None:
     def undefine_others(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
         return torch.cat([output[:, :1], torch.full_like(output[:, 1:], torch.nan)], dim=1)
 
-    with evaluating(model), own_forward(model), torch.no_grad():
+    with torch.inference_mode():
         whole = model(**features).logits
         with last.register_forward_hook(undefine_others):
             first = model(**features).logits
