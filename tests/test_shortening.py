@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from holdfast import encoding, shortening
+from holdfast.attacks.classifier import tokenise
+from holdfast.attacks.encoder_targets import characters_read
 from holdfast.encoding import encode_sentences
 from holdfast.shortening import shortened
 
@@ -39,6 +41,18 @@ def test_a_text_of_few_tokens_is_kept_as_far_as_they_go() -> None:
 def test_without_a_limit_and_below_it_texts_stay(limit: int | None) -> None:
     assert shortened(["dog " * 1000], limit, words) == ["dog " * 1000]
     assert shortened(["dog " * 30], 10, words) == ["dog " * 30]
+
+
+def test_a_model_that_reads_the_end_is_given_the_end(make_encoder_model: Callable[..., Any]) -> None:
+    model = make_encoder_model("bert", pooling="mean")
+    model.tokenizer.truncation_side = "left"
+    texts = ["the dog runs " * 400 + end for end in ("", "a cat", "in the big red park")]
+    ours = encode_sentences(model, texts)
+    np.testing.assert_allclose(ours, model.encode(texts), atol=1e-6)
+    assert np.abs(ours[1:] - ours[:1]).max(axis=1).min() > 1e-3, "their ends differ, and are read"
+    assert [characters_read(model, text) for text in texts] == [len(text.rstrip()) for text in texts]
+    read = tokenise(model.tokenizer, [(text,) for text in texts], 16)["input_ids"]
+    assert read == [model.tokenizer(text, truncation=True, max_length=16)["input_ids"] for text in texts]
 
 
 def test_vectors_of_long_texts_are_those_of_the_whole_text(

@@ -15,7 +15,7 @@ from holdfast.errors import UserError, did_you_mean
 from holdfast.input_limits import Cuts, TokenCounts, count_tokens, input_limit
 from holdfast.models import evaluating, own_forward
 from holdfast.precision import ResolvedPrecision
-from holdfast.shortening import shortened
+from holdfast.shortening import keeps_the_beginning, shortened
 from holdfast.text_prompts import Role, preprocess_texts, prompt_of, task_of
 from holdfast.user_functions import VectorFunction
 
@@ -214,6 +214,8 @@ def measuring(model: torch.nn.Module, device: torch.device, precision: ResolvedP
 
 def _without_unread_ends(model: SentenceTransformer, sentences: Sequence[str], role: Role | None) -> list[str]:
     """Return the sentences, very long ones without the ends that the model never reads."""
+    if not keeps_the_beginning(model.tokenizer):
+        return list(sentences)
 
     def count(batch: list[str]) -> list[int]:
         mask = preprocess_texts(model, batch, role).get("attention_mask")

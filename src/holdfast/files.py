@@ -213,7 +213,7 @@ def output_lock(output: Path | None) -> Iterator[None]:
         yield
         return
     with created_folder(output.parent), locked(output.parent / f".{output.name}.lock", output):
-        name, stem = glob.escape(output.name), glob.escape(output.stem)
+        name, stem = glob.escape(output.name), glob.escape(output.name.removesuffix(".json"))
         remove_temporary(output.parent, name, f"{stem}.examples.jsonl", f".{name}.journal-*")
         yield
 

@@ -36,6 +36,7 @@ RANGES: Mapping[str, Range] = {
     "texts_per_item": _COUNT,
     **dict.fromkeys(("batch_size", "mini_batch_size", "accumulate"), _SIZE),
     **dict.fromkeys(("side_by_side", "call_batch", "max_words", "dimensions", "k", "passages"), _SIZE),
+    **dict.fromkeys(("candidates", "neighbours", "tries", "window"), _SIZE),
     **dict.fromkeys(("draws", "keep_checkpoints", "vocabulary", "intermediate", "evaluations"), _SIZE),
     "batch_tokens": Range(1, 10**8),
     **dict.fromkeys(("retries", "endpoint_retries"), Range(0, 1000)),

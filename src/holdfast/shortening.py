@@ -32,8 +32,15 @@ def _shortened(text: str, half: int, limit: int, count: Callable[[list[str]], li
     return text
 
 
+def keeps_the_beginning(tokenizer: Any) -> bool:
+    """Return True if a tokeniser truncates a text at its end; with ``truncation_side="left"`` it keeps the end."""
+    return bool(getattr(tokenizer, "truncation_side", "right") == "right")
+
+
 def shortened_for(tokenizer: Any, texts: Sequence[str], limit: int) -> list[str]:
-    """Return `shortened` texts for a tokeniser that truncates at ``limit`` tokens."""
+    """Return `shortened` texts for a tokeniser that truncates at ``limit`` tokens; whole ones if it keeps the end."""
+    if not keeps_the_beginning(tokenizer):
+        return list(texts)
 
     def count(batch: list[str]) -> list[int]:
         return [len(ids) for ids in tokenizer(batch, truncation=True, max_length=limit, verbose=False)["input_ids"]]

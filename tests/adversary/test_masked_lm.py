@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,20 @@ def test_many_texts_in_batches_are_as_each_alone(model: MaskedLM) -> None:
     together = model.propose(texts, places)
     for i in range(0, len(texts), 37):
         assert model.propose([texts[i]], [places[i]]) == [together[i]]
+
+
+def test_a_tokeniser_that_pads_or_cuts_on_the_left_reads_the_same(masked_lm: Path, tmp_path: Path) -> None:
+    texts = [Words.of("the old man sleeps on the bed"), Words.of("a dog"), Words.of("a dog " * 200)]
+    expected = MaskedLM(str(masked_lm))
+    other = tmp_path / "left"
+    shutil.copytree(masked_lm, other)
+    path = other / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**config, "padding_side": "left", "truncation_side": "left"}), encoding="utf-8")
+    left = MaskedLM(str(other))
+    assert left.propose(texts, [2, 1, 3]) == expected.propose(texts, [2, 1, 3])
+    assert left.read(texts, 3) == expected.read(texts, 3)
+    assert all(any(words) for words in left.read(texts, 3))
 
 
 def test_the_right_mask_is_read(model: MaskedLM) -> None:

@@ -19,6 +19,7 @@ from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.constraints import SamePartOfSpeech
 from holdfast.attacks.resource_names import LIGHT
 from holdfast.attacks.resources import Resources
+from holdfast.attacks.score_scale import fitting_pairs
 from holdfast.data.registry import load_pairs
 from holdfast.edits.words import Words
 from holdfast.model_lookup import bundled_model
@@ -117,18 +118,31 @@ def test_textfoolers_sets_are_read_as_pairs_and_texts() -> None:
         assert material.goal == "class"
 
 
-def test_the_scale_is_not_fitted_on_what_is_attacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    def beginning(*task: Any, **where: Any) -> Any:
-        whole = load_pairs(*task, **where)
-        return replace(whole, **{name: getattr(whole, name)[:200] for name in ("sentences1", "sentences2", "scores")})
-
-    monkeypatch.setattr("holdfast.attacks.attack_inputs.load_pairs", beginning)
+@pytest.mark.parametrize(
+    ("task", "split", "fitted"),
+    [
+        ("stsb", "dev", "stsb train"),
+        ("stsb", "test", "stsb dev"),
+        ("sts12", "test", "stsb dev"),
+        ("sts15", "test", "stsb dev"),
+        ("sickr", "test", "sickr trial"),
+        ("sickr-full", "all", "stsb dev"),
+    ],
+)
+def test_the_scale_is_not_fitted_on_what_is_attacked(task: str, split: str, fitted: str) -> None:
     data = Path(str(DATA))
-    fits = (("stsb", "dev", "stsb train"), ("stsb", "test", "stsb dev"), ("sts12", "test", "stsb dev"))
-    for task, split, fitted in fits:
-        settings = AttackSettings("bundled", task=task, split=split, examples=2, seed=0, data=data)
-        victim, _ = load_attacked_model(settings, load_inputs(settings))
-        assert victim.goal["scale"] == f"isotonic fit of scores on cosines, {fitted}"
+    pairs = fitting_pairs(task, split, data)
+    assert pairs.source == f"{len(pairs.scores)} pairs of {fitted}"
+    attacked = load_pairs(task, split, data=data)
+    assert not _unordered(pairs.first, pairs.second) & _unordered(attacked.sentences1, attacked.sentences2)
+    whole = load_pairs(*fitted.split(), data=data)
+    scored = set(zip(whole.sentences1, whole.sentences2, whole.scores, strict=True))
+    assert set(zip(pairs.first, pairs.second, pairs.scores, strict=True)) <= scored
+    assert len(pairs.first) >= 0.6 * len(whole.scores)
+
+
+def _unordered(first: list[str], second: list[str]) -> set[frozenset[str]]:
+    return set(map(frozenset, zip(first, second, strict=True)))
 
 
 def test_advsts_maps_cosines_to_peoples_scale_on_held_out_pairs() -> None:
@@ -136,7 +150,7 @@ def test_advsts_maps_cosines_to_peoples_scale_on_held_out_pairs() -> None:
     settings = AttackSettings(MODEL, task="sickr", examples=20, seed=0, data=data)
     material = load_inputs(settings)
     victim, _ = load_attacked_model(settings, material)
-    assert victim.goal["scale"] == "isotonic fit of scores on cosines, sickr trial"
+    assert victim.goal["scale"] == f"isotonic fit of scores on cosines, {fitting_pairs('sickr', 'test', data).source}"
     scale = victim.target.scale  # type: ignore[attr-defined]
     low, middle, high = scale([-1.0, 0.5, 1.0])
     assert 1.0 <= low < middle < high <= 5.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -11,10 +11,13 @@ from small_attacks import CONTENT, cosine, kind, neighbours, split
 
 from holdfast.adversary.masked_lm import MaskedLM
 from holdfast.attacks import BAE, PWWS, RECIPES, BERTAttack, Evasion, Geometry, Recipe, TextBugger, TextFooler, Typos
+from holdfast.attacks.attack_state import take_best
 from holdfast.attacks.classifier import Classifier
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Example
+from holdfast.attacks.requests import Predict
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget
+from holdfast.edits.words import Words
 
 # --- slow references ---------------------------------------------------------------------------------------------
 
@@ -228,8 +231,6 @@ def test_thresholds_are_those_of_the_similarity_encoder(target: ClassifierTarget
 def test_bae_takes_what_the_masked_lm_fills_in(
     target: ClassifierTarget, resources: Any, small_lm: MaskedLM, examples: list[Example]
 ) -> None:
-    from holdfast.edits.words import Words
-
     for attempt in Engine(target, resources).run(BAE(candidates=3), examples):
         words = Words.of(attempt.original)
         for place, _, new in attempt.changed:
@@ -241,12 +242,36 @@ def test_bae_takes_what_the_masked_lm_fills_in(
 def test_bertattack_reads_the_whole_text_once(
     target: ClassifierTarget, resources: Any, small_lm: MaskedLM, examples: list[Example]
 ) -> None:
-    from holdfast.edits.words import Words
-
     for attempt in Engine(target, resources).run(BERTAttack(candidates=4), examples):
         (readings,) = small_lm.read([Words.of(attempt.original)], 4)
         for place, _, new in attempt.changed:
             assert new.lower() in readings[place]
+
+
+class PredictionsByLength(Recipe):
+    """Ask the masked LM for as many predictions as the text has words, and take the last one of each."""
+
+    NAME: ClassVar[str] = "by-length"
+    NEEDS: ClassVar[tuple[str, ...]] = ("masked_lm",)
+
+    def search(self, state: Any) -> Any:
+        predictions = yield Predict(state.original, len(state.original.words))
+        for place in state.within_budget(state.places):
+            if (yield from take_best(state, place, predictions[place][-1:])):
+                return
+
+
+def test_texts_attacked_together_may_ask_for_different_numbers_of_predictions(
+    target: ClassifierTarget, resources: Any, small_lm: MaskedLM, examples: list[Example]
+) -> None:
+    assert len({len(Words.of(example.text).words) for example in examples}) > 1
+    changes = 0
+    for attempt in Engine(target, resources).run(PredictionsByLength(), examples):
+        words = Words.of(attempt.original)
+        (readings,) = small_lm.read([words], len(words.words))
+        assert [new.lower() for _, _, new in attempt.changed] == [readings[place][-1] for place, *_ in attempt.changed]
+        changes += len(attempt.changed)
+    assert changes
 
 
 def test_geometry_moves_uphill_and_stops_where_there_is_no_hill(

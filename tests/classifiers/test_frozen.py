@@ -126,6 +126,14 @@ def test_a_damaged_list_of_classes_is_one_line(settings: Settings) -> None:
         load_classifier(str(settings().folder))
 
 
+def test_vectors_that_are_not_finite_are_one_line(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "holdfast.attacks.encoder_targets.encode_sentences", lambda _, texts, **__: np.full((len(texts), 4), np.nan)
+    )
+    with pytest.raises(UserError, match="gives vectors that are not finite"):
+        finetune(settings(frozen=True))
+
+
 def test_the_strength_is_chosen_on_dev_and_not_on_the_test_split(settings: Settings, data: Path) -> None:
     write(data / "sst2" / "test.tsv", rows(60, 2, flipped=True))
     result = finetune(settings(frozen=True))

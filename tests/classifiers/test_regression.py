@@ -154,7 +154,8 @@ def test_single_texts_with_scores_of_ones_own(settings: Settings, tmp_path: Path
     assert not (tmp_path / "frozen").exists()
 
 
-def test_correlations_of_equal_predictions_are_0() -> None:
+def test_correlations_of_equal_predictions_and_of_one_pair_are_0() -> None:
+    assert spearman([1.0], [2.0]) == pearson([1.0], [2.0]) == 0.0
     assert spearman([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]) == pearson([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]) == 0.0
     assert spearman([1.0, 2.0, 3.0], [1.0, 2.0, 9.0]) == 100.0
     assert spearman([3.0, 2.0, 1.0], [1.0, 2.0, 9.0]) == -100.0

@@ -124,6 +124,8 @@ def changed(name: str, text: str, strength: float = 0.0, seed: int = 0) -> str |
         ("case.lower", "The RED Door.", "the red door."),
         ("case.upper", "The red door.", "THE RED DOOR."),
         ("case.title", "the red McDoor.", "The Red McDoor."),
+        ("case.title", "it's Ann's well-known 'café', I don’t know", "It's Ann's Well-Known 'Café', I Don’t Know"),
+        ("case.title", "cafe\u0301s", "Cafe\u0301s"),
         ("case.sentence", "the Red DOOR of Anna.", "The red door of anna."),
         ("case.lower", "the red door", None),
         ("case.upper", "한국어", None),

@@ -66,6 +66,9 @@ def test_a_number_becomes_another_of_its_form(text, pattern):
         "21 Jump Street",
         "two-thirds of it",
         "007",
+        f"pi is 3.{'14159' * 80}",  # no float
+        f"a sum of {'1' * 400} and {'1' * 5000} coins",  # no int, either
+        f"a sum of 1{',000' * 2000} coins",
         "",
         "5",
     ],

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.attacks.attack_run import examples_path
 from holdfast.cli import main
 from holdfast.errors import UserError
 from holdfast.files import atomic_path, locked, output_lock
@@ -102,6 +103,12 @@ def test_only_the_first_of_several_processes_locks(tmp_path: Path, monkeypatch: 
         monkeypatch.setenv("RANK", "1")
         with alone(tmp_path / "out"), output_lock(tmp_path / "r.json"):
             assert not (tmp_path / ".r.json.lock").exists()
+
+
+def test_results_whose_names_differ_have_examples_of_their_own() -> None:
+    assert examples_path(Path("runs/r.json")) == Path("runs/r.examples.jsonl")
+    assert examples_path(Path("runs/r.v1")) == Path("runs/r.v1.examples.jsonl")
+    assert examples_path(Path("runs/r.v2.json")) == Path("runs/r.v2.examples.jsonl")
 
 
 def test_what_a_killed_writer_left_is_removed_and_nobody_elses(tmp_path: Path) -> None:

@@ -264,4 +264,6 @@ def _load(spec: str) -> tuple[Any, Any]:
         )
     if tokenizer.mask_token is None or not tokenizer.is_fast:
         raise UserError(f"{spec}: its tokeniser has no mask token or no offsets: name another model with masked_lm=")
+    # The positions of words are counted from the beginning of a row, and a text is read from its beginning.
+    tokenizer.padding_side = tokenizer.truncation_side = "right"
     return tokenizer, model.eval().requires_grad_(False)

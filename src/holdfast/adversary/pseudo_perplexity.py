@@ -71,17 +71,8 @@ class PseudoPerplexity:
         encoded = {"input_ids": list(rows), "attention_mask": [[1] * len(row) for row in rows]}
         for numbers, features in in_batches(tokenizer, encoded, model.device):
             widest = max(len(asked[number][0]) for number in numbers)
-            gaps = [
-                features["input_ids"].shape[1] - len(rows[n]) if tokenizer.padding_side == "left" else 0
-                for n in numbers
-            ]
-            here = torch.tensor(
-                [
-                    [*(place + gap for place in asked[n][0]), *[0] * (widest - len(asked[n][0]))]
-                    for n, gap in zip(numbers, gaps, strict=True)
-                ],
-                device=model.device,
-            )
+            places = [asked[number][0] for number in numbers]
+            here = torch.tensor([[*each, *[0] * (widest - len(each))] for each in places], device=model.device)
             with head_at(model, here):
                 logs: Tensor = model(**features).logits.float().log_softmax(dim=-1).cpu()
             losses = [

@@ -12,6 +12,7 @@ from holdfast.attacks.attack_settings import AttackSettings, Goal
 from holdfast.attacks.encoder_targets import DriftTarget, EncoderTarget, halfway
 from holdfast.attacks.examples import Example
 from holdfast.attacks.retrieval_target import RetrievalTarget
+from holdfast.attacks.score_scale import fitting_pairs
 from holdfast.attacks.scored_pair_target import SCALE, ScoredPairTarget, fitted_scale
 from holdfast.attacks.search_corpus import Searched, read_searched
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget, Target
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     from holdfast.user_functions import SentenceEncoder
 
 _SPLITS = ("test", "dev", "dev_matched", "all", "test_r1", "test_sample")
-_FIT = {"stsb": ("dev", "train"), "sickr": ("trial", "train")}
-"""Splits for fitting the scale from cosines to human scores; the first one that is not attacked is used. SICK tasks use
-SICK-R, all others STS-B."""
 
 
 @dataclass(frozen=True)
@@ -184,13 +182,11 @@ def load_attacked_model(
     target: EncoderTarget
     goal: dict[str, Any]
     if inputs.goal == "score":
-        task, split = fitting_split(inputs.task, inputs.split)
-        pairs = load_pairs(task, split, data=settings.data)
-        lowest = 1.0 if task == "sickr" else SCALE[0]
-        fitted = _calibrated(form, encoder, [*pairs.sentences1, *pairs.sentences2])
-        scale = fitted_scale(encoder, pairs.sentences1, pairs.sentences2, pairs.scores, lowest=lowest, form=fitted)
+        pairs = fitting_pairs(inputs.task, inputs.split, settings.data)
+        fitted = _calibrated(form, encoder, [*pairs.first, *pairs.second])
+        scale = fitted_scale(encoder, pairs.first, pairs.second, pairs.scores, lowest=pairs.lowest, form=fitted)
         target = ScoredPairTarget(encoder, source=model, scale=scale, margin=settings.margin, form=fitted)
-        goal = {"margin": settings.margin, "scale": f"isotonic fit of scores on cosines, {task} {split}"}
+        goal = {"margin": settings.margin, "scale": f"isotonic fit of scores on cosines, {pairs.source}"}
     elif inputs.goal == "drift":
         texts = list(dict.fromkeys(example.text for example in inputs.examples))
         fitted = _calibrated(form, encoder, texts)
@@ -303,12 +299,6 @@ def refuse_backends(settings: AttackSettings, reason: str) -> None:
     given = {"--backend": not settings.chosen_backend.is_torch, "--search-backend": settings.search_form is not None}
     for option in (option for option, is_given in given.items() if is_given):
         raise UserError(f"{option} is for a model, and {settings.model} {reason}: leave it out")
-
-
-def fitting_split(task: str, attacked: str) -> tuple[str, str]:
-    """Return the task and split by which cosines are scaled to scores, if ``attacked`` is the attacked split."""
-    fitting = "sickr" if task in ("sickr", "sickr-full") else "stsb"
-    return fitting, next(split for split in _FIT[fitting] if (fitting, split) != (task, attacked))
 
 
 def default_split(task: Task, data: Path | None) -> str:

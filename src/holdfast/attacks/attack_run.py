@@ -209,7 +209,7 @@ def _print_notes(run: _Run) -> dict[str, Any]:
 
 def examples_path(output: Path) -> Path:
     """Return the path of the file of adversarial texts, one JSON object per line, for a result file."""
-    return output.with_suffix(".examples.jsonl")
+    return output.with_name(f"{output.name.removesuffix('.json')}.examples.jsonl")
 
 
 def write_attack(output: Path, result: dict[str, Any]) -> None:

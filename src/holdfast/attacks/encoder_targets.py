@@ -18,6 +18,7 @@ from holdfast.edits.words import Words
 from holdfast.encoding import Progress, Vectors, encode_sentences, normalised
 from holdfast.errors import UserError
 from holdfast.forms import FittedForm
+from holdfast.input_limits import Cuts
 from holdfast.models import backend_of
 from holdfast.precision import ResolvedPrecision
 from holdfast.text_prompts import Role, has_route, prompt_of
@@ -41,13 +42,14 @@ def finite_vectors(
     role: Role | None,
     precision: ResolvedPrecision = "fp32",
     progress: Progress | None = None,
+    cuts: Cuts | None = None,
 ) -> Vectors:
-    """Encode n texts; return their vectors, (n, d). ``source`` names the model in messages.
+    """Encode n texts as `encode_sentences` does; return their vectors, (n, d). ``source`` names the model in messages.
 
     Raises:
         UserError: a vector is not finite.
     """
-    vectors = encode_sentences(model, texts, role=role, precision=precision, progress=progress)
+    vectors = encode_sentences(model, texts, role=role, precision=precision, progress=progress, cuts=cuts)
     if not np.isfinite(vectors).all():
         raise UserError(f"{source} gives vectors that are not finite: its weights are damaged or it overflows")
     return vectors

@@ -316,8 +316,13 @@ class Engine:
 
     def _predict(self, attacks: Sequence[_Running]) -> list[list[list[str]]]:
         requests: list[Any] = [attack.request for attack in attacks]
-        (limit,) = {r.limit for r in requests}  # a run has one recipe
-        return self.resources.masked_lm.read([r.words for r in requests], limit)
+        readings: list[list[list[str]]] = [[] for _ in requests]
+        for limit in sorted({request.limit for request in requests}):  # several with an ensemble of recipes
+            rows = [row for row, request in enumerate(requests) if request.limit == limit]
+            read = self.resources.masked_lm.read([requests[row].words for row in rows], limit)
+            for row, reading in zip(rows, read, strict=True):
+                readings[row] = reading
+        return readings
 
     def _differentiate(self, attacks: Sequence[_Running]) -> list[Any]:
         for attack in attacks:

@@ -15,6 +15,7 @@ from transformers import TrainingArguments, set_seed
 
 from holdfast import precision as arithmetic
 from holdfast.attacks.classifier import CLASSES_FILE, Classifier, load_classifier
+from holdfast.attacks.encoder_targets import finite_vectors
 from holdfast.classifiers.classifier_trainer import ClassifierTrainer, selection_metric
 from holdfast.classifiers.defences import all_options, make_defence
 from holdfast.classifiers.finetune_settings import FinetuneSettings
@@ -26,7 +27,7 @@ from holdfast.classifiers.scores import score_row
 from holdfast.classifiers.splits import short_name
 from holdfast.classifiers.training_data import TrainingData, load_training_data
 from holdfast.data.tasks import task_named
-from holdfast.encoding import Progress, encode_sentences
+from holdfast.encoding import Progress
 from holdfast.errors import UserError
 from holdfast.evaluation.adversarial_space import load_space_encoder
 from holdfast.files import expanded, paths_in, write_json, write_text
@@ -164,9 +165,11 @@ def _fit_frozen(settings: FinetuneSettings, material: TrainingData, run: Run) ->
     cuts = Cuts()
     with stage(run.console, "encoding", unit="texts") as shown:
         train, dev = (
-            encode_sentences(
+            finite_vectors(
                 encoder,
                 [text[0] for text in part.texts],
+                source=settings.model,
+                role=None,
                 precision=run.record["training"]["precision"],
                 progress=shown.update,
                 cuts=counted,

@@ -29,14 +29,14 @@ def accuracy(logits: Logits, labels: Sequence[float]) -> float:
 
 
 def spearman(predictions: npt.ArrayLike, scores: Sequence[float]) -> float:
-    """Return Spearman's rank correlation ×100; 0 if all predictions, or all scores, are equal."""
+    """Return Spearman's rank correlation ×100; 0 of one pair, and if all predictions, or all scores, are equal."""
     from scipy.stats import spearmanr
 
     return _correlation(spearmanr, predictions, scores)
 
 
 def pearson(predictions: npt.ArrayLike, scores: Sequence[float]) -> float:
-    """Return Pearson's correlation ×100; 0 if all predictions, or all scores, are equal."""
+    """Return Pearson's correlation ×100; 0 of one pair, and if all predictions, or all scores, are equal."""
     from scipy.stats import pearsonr
 
     return _correlation(pearsonr, predictions, scores)
@@ -76,6 +76,8 @@ def _of_scores(logits: Logits, part: Part) -> tuple[dict[str, float], dict[str, 
 
 
 def _correlation(measure: Any, predictions: npt.ArrayLike, scores: Sequence[float]) -> float:
+    if len(scores) < 2:
+        return 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings about constant input, for which 0 is returned
         value = float(measure(np.asarray(predictions, dtype=np.float64), np.asarray(scores, dtype=np.float64))[0])

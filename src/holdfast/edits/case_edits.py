@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import re
 from abc import abstractmethod
 from typing import ClassVar
 
 from holdfast.edits.casing_and_spacing import toggle_full_stop
 from holdfast.edits.edit import Change, Edit, Edited, edited
-from holdfast.edits.words import Words
+
+_WORD = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f]|['’](?=[^\W_]))*")
+"""A word as people capitalise it, once: an accent that is a character of its own and an apostrophe are part of it."""
 
 
 class Case(Edit):
@@ -19,9 +22,8 @@ class Case(Edit):
 
     def __call__(self, text: str, rng: random.Random, strength: float = 0.0) -> Edited | None:
         """Return the text in another case; None if it stays the same, as in a script without case."""
-        words = Words.of(text)
-        pairs = enumerate(zip(words.words, words.spans, strict=True))
-        changes = [Change(*span, self.cased(word, place)) for place, (word, span) in pairs]
+        words = [(match[0], *match.span()) for match in _WORD.finditer(text)]
+        changes = [Change(begin, end, self.cased(word, place)) for place, (word, begin, end) in enumerate(words)]
         return edited(text, *(change for change in changes if change.new != text[change.begin : change.end]))
 
     @abstractmethod

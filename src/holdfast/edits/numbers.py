@@ -32,6 +32,7 @@ _YEAR = re.compile(r"\b(?:1[0-9]|20)\d\d\b")
 
 _LATEST_YEAR = 2024
 _MOST_YEARS = 25
+_MOST_DIGITS = 15  # and a point; a longer number has no exact float, or none at all
 _RANGE_WORDS = frozenset("to and or through by".split())
 # Words with a capital that stand before a number without making a name with it: those of a sentence's begin.
 _OPENINGS = frozenset(
@@ -163,6 +164,8 @@ def _drawing(match: re.Match[str], around: _Around) -> Callable[[random.Random],
         return _drawing_of_word(match["word"], around)
     digits, ending = match["digits"], (match["ending"] or "").lower()
     plain = digits.replace(",", "")
+    if len(plain) > _MOST_DIGITS:
+        return None
     if ending == "s":
         return lambda rng: _decade(plain, rng) if re.fullmatch(r"(?:1[5-9]|20)\d0", digits) else None
     if ending:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.attacks.attack_inputs import default_split, fitting_split
+from holdfast.attacks.attack_inputs import default_split
 from holdfast.attacks.recipe_choice import make_recipes
 from holdfast.attacks.resource_names import SETS
 from holdfast.attacks.resources import Resources, availability
+from holdfast.attacks.score_scale import fitting_split
 from holdfast.attacks.text_similarity import USE_HANDLES, split_spec
 from holdfast.classifiers.splits import needed_splits
 from holdfast.data import hub
