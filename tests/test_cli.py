@@ -319,9 +319,15 @@ def test_the_summary_of_a_run_says_where_the_model_is(here: Path, capsys: pytest
 
     assert "--resume" in mistake(capsys, [*TRAIN, *SHORT])  # a second run into the same folder
     assert main([*TRAIN, *SHORT, "--resume"]) == 0  # a finished run has nothing to resume
-    assert 'SentenceTransformer("out")' in capsys.readouterr().out
-    line = mistake(capsys, [*TRAIN, *SHORT, "--resume", "--learning-rate", "1e-3"])  # nor is it another one
-    assert "training learning_rate was" in line
+    again = capsys.readouterr()
+    assert 'SentenceTransformer("out")' in again.out
+    assert "is finished already, on " in again.out + again.err
+    for changed, told in (
+        (["--learning-rate", "1e-3"], "training learning_rate was"),
+        (["--precision", "bf16"], "training precision was 'fp32' and is now 'bf16'"),
+        (["--selection", "stsb-dev"], "selection was 'last' and is now 'stsb-dev'"),
+    ):
+        assert told in mistake(capsys, [*TRAIN, *SHORT, "--resume", *changed])  # nor is it another one
 
 
 def test_a_loss_that_is_not_finite_names_the_step_and_a_resumed_run_must_agree(

@@ -274,6 +274,18 @@ def test_no_one_there_is_one_line(tmp_path: Path) -> None:
         Endpoint(options)(["a"])
 
 
+def test_a_query_of_the_url_tells_endpoints_apart_and_is_not_shown(server: EmbeddingsServer, tmp_path: Path) -> None:
+    found = []
+    for query in ("", "?task=a", "?task=b", "?task=b"):
+        options = EndpointOptions(endpoint=server.url + query, endpoint_model="small", endpoint_cache=tmp_path)
+        found.append(Endpoint(options))
+        found[-1](["a text"])
+    assert server.requests == 3, "only the last has its answer in the cache"
+    assert len({endpoint.identity["model_sha256"] for endpoint in found}) == 3
+    assert {endpoint.identity["endpoint"]["url"] for endpoint in found} == {server.url}
+    assert all("task" not in path.read_text(encoding="utf-8") for path in tmp_path.iterdir())
+
+
 def test_options_are_checked_and_urls_are_shown_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="--endpoint https://h needs the name of its model: --endpoint-model"):
         EndpointOptions(endpoint="https://h")

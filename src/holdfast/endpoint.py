@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.endpoint_cache import EndpointCache, vector_of_base64
-from holdfast.endpoint_options import EndpointOptions, endpoint_url
+from holdfast.endpoint_options import EndpointOptions, endpoint_address, endpoint_url
 from holdfast.errors import UserError, emit_notice, first_line
 from holdfast.files import cache_folder
 from holdfast.number_ranges import check_numbers
@@ -66,10 +66,11 @@ class Endpoint:
         assert options.endpoint_model is not None
         check_numbers(options)
         self.url, self.model = endpoint_url(options.endpoint), options.endpoint_model
+        self._address = endpoint_address(options.endpoint)
         if not options.endpoint.startswith(("http://", "https://")):
             raise UserError(f"--endpoint {self.url} is not a URL of http or https, such as https://host/v1")
         self._options, self._key, self._first_wait = options, key, first_wait
-        self._cache = EndpointCache(options.endpoint_cache or cache_folder("endpoints"), self.url, self.model)
+        self._cache = EndpointCache(options.endpoint_cache or cache_folder("endpoints"), self._address, self.model)
         self._jitter = random.Random(f"{self.url}/{os.getpid()}")  # two processes do not repeat at the same time
         self._next = 0.0
         self._dimensions: int | None = None
@@ -85,8 +86,8 @@ class Endpoint:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The hash of the URL and the model's name, for results, and both."""
-        digest = hashlib.sha256(f"{self.url}\n{self.model}".encode()).hexdigest()
+        """The hash of the URL with its query and the model's name, for results, and URL and name."""
+        digest = hashlib.sha256(f"{self._address}\n{self.model}".encode()).hexdigest()
         return {"model_sha256": digest, "model_files": {}, "endpoint": {"url": self.url, "model": self.model}}
 
     def __call__(self, texts: Sequence[str]) -> Vectors:

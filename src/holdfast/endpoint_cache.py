@@ -28,7 +28,7 @@ class EndpointCache:
 
     Args:
         folder: the folder of all such files, which is created.
-        url: the URL of the endpoint, as it may be shown.
+        url: what tells the endpoint apart, and may be shown: `holdfast.endpoint_options.endpoint_address`.
         model: the name of the model there.
 
     Attributes:

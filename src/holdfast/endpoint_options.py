@@ -5,6 +5,7 @@ This module imports nothing heavy, since settings classes are made from its opti
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from typing import Annotated
@@ -79,3 +80,10 @@ def endpoint_url(url: str) -> str:
     host, slash, path = rest.partition("/")
     path = path.partition("?")[0].partition("#")[0]
     return f"{before}{slashes}{host.rpartition('@')[2].partition('?')[0]}{slash}{path}" if slashes else url[:100]
+
+
+def endpoint_address(url: str) -> str:
+    """Return what tells endpoints apart: the shown URL, and the hash of a query, which is sent but not shown."""
+    query = url.partition("#")[0].partition("?")[2]
+    digest = hashlib.sha256(query.encode()).hexdigest()[:16]
+    return f"{endpoint_url(url)}?{digest}" if query else endpoint_url(url)

@@ -71,7 +71,8 @@ def test_a_set_at_hand_is_an_item(here: Path, monkeypatch: pytest.MonkeyPatch) -
     result = run("call:counting:embed", examples=1)
     row = by_task(result)["audit-breaking-nli-test"]
     assert row["n"] == len(row["items"]["text"]) == 8
-    assert row["entailed"] == 8
+    assert row["entailed"] == 8 == len(row["entailed_nearer"])
+    assert np.mean(row["entailed_nearer"]) == np.mean(row["items"]["nearer"])
     assert row["side"] == "move"
     assert row["metrics"]["p_entailed_nearer"] == 1.0
     assert row["verdict"] == "holds"

@@ -211,6 +211,33 @@ def test_rows_of_evaluate_are_paired(capsys: pytest.CaptureFixture[str]) -> None
     assert "limit (10, there None)" in mistake(capsys, d, "--against", a)
 
 
+def search(data: str, share: float, system: str = "encoder", split: str = "queries") -> dict[str, Any]:
+    found = [float(i < share * 40) for i in range(40)]
+    metrics = {
+        name: 100 * float(np.mean(found)) for name in ("recall@1", "recall@10", "recall@100", "ndcg@10", "mrr@10")
+    }
+    row = {"task": "retrieval", "split": split, "n": 40, "metrics": metrics, "system": system, "data": data}
+    return {**row, "data_sha256": data, "items": dict.fromkeys(metrics, found)}
+
+
+def test_each_search_has_a_name_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    systems = [("a", "encoder"), ("a", "hybrid"), ("b", "encoder"), ("b", "hybrid")]
+    names = ["retrieval.a.queries", "retrieval.a.queries.hybrid", "retrieval.b.queries", "retrieval.b.queries.hybrid"]
+    base = write("base.json", [search(data, 0.9, system) for data, system in systems], kind="evaluate")
+    for worse, name in enumerate(names):
+        rows = [search(data, 0.9 - 0.6 * (i == worse), system) for i, (data, system) in enumerate(systems)]
+        code, out, _ = run(capsys, write("x.json", rows, kind="evaluate"), "--against", base)
+        assert (code, re.findall(r"failed: (\S+)\.recall@1", out)) == (1, [name])
+        assert "4 conditions: 1 failed" in out
+        assert run(capsys, "x.json", "--fail-if", f"{name}.recall@1 < 50")[0] == 1
+    one = write("one.json", [search("a", 0.9), search("a", 0.2, split="queries typing=0.1")], kind="evaluate")
+    assert run(capsys, one, "--fail-if", "retrieval.queries.recall@1 < 50")[0] == 0
+    assert run(capsys, one, "--fail-if", "retrieval.queries-typing-0.1.recall@1 < 50")[0] == 1
+    assert run(capsys, one, "--against", base, "--fail-if", "retrieval.a.queries.recall@1 worse than baseline")[0] == 0
+    twice = write("twice.json", [search("a", 0.9), search("a", 0.8)], kind="evaluate")
+    assert "the result holds retrieval.queries twice" in mistake(capsys, twice, "--fail-if", "x.y < 1")
+
+
 def test_what_cannot_be_compared_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     a = write("a.json", [stability([0.8] * 9)])
     other = write("b.json", [stability([0.8] * 9)], seed=7, texts={"sha256": "u"}, max_words=32)

@@ -488,6 +488,68 @@ def test_audits_are_compared_item_by_item_on_the_same_texts(capsys: pytest.Captu
     assert re.search(r"adversarial-typos +39 ", message)
 
 
+def poisoned(name: str, ranks: list[int] | None, *, kind: str, queries: str = "q") -> str:
+    """Passages of which one reached its goal, whatever the queries find; and a text that is attacked in audits."""
+    examples = [{"recipe": "hotflip", "original": f"passage {i}", "outcome": "succeeded"} for i in range(3)]
+    task = "poison" if kind == "attack" else "audit-poisoning"
+    row = {"task": task, "split": "all", "n": 40, "metrics": {"success_rate": 50.0}, "headline": "success_rate"}
+    row |= {"recipe": "hotflip", "skipped": {}} | ({} if ranks is None else {"ranks": ranks})
+    protocol: dict[str, Any] = {"texts": {"sha256": "t"}, "goal": {"kind": "poison", "searched": {"sha256": "s"}}}
+    protocol["recipes"] = {"hotflip": {"constants": {}}}
+    (protocol if kind == "attack" else row)["held_out_sha256"] = queries
+    typos = audit_row("audit-typos", 40, "stability", {"text": list(range(40)), "stability": [0.9] * 40})
+    rows = [row] if kind == "attack" else [row, typos]
+    return write(name, rows, kind=kind, protocol=protocol, examples=examples, seed=42)
+
+
+@pytest.mark.parametrize("kind", ["attack", "audit"])
+def test_poisoning_is_compared_query_by_query(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    a = poisoned("a.json", [1, 10, 11, 500] * 10, kind=kind)
+    b = poisoned("b.json", [1, 11, 11, 500] * 10, kind=kind)
+    row = next(row for row in rows_of(capsys, a, b) if "poison" in row["task"])
+    assert (row["n"], row["metric"]) == (40, "success_rate")
+    assert (row["metrics"]["baseline"], row["metrics"]["other"]) == (50.0, 25.0)
+    assert row["metrics"]["p"] == pytest.approx(binomtest(0, 10).pvalue)
+    for other, reason in (
+        (poisoned("c.json", None, kind=kind), "is of an earlier version, without a value of each query"),
+        (poisoned("d.json", [1] * 40, kind=kind, queries="r"), "measured with other queries"),
+    ):
+        code = main(["compare", a, other])
+        message = " ".join("".join(capsys.readouterr()).split())
+        assert (code, reason in message) == (2 if kind == "attack" else 0, True), message
+
+
+def test_both_kinds_of_a_labelled_sets_pairs_vary(capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(4)
+
+    def labelled(name: str, *, old: bool = False) -> str:
+        nearer = rng.random((2, 60)).round(5)
+        nearer[1] += nearer[0].mean() - nearer[1].mean()
+        row = audit_row("audit-snli", 60, "p_entailed_nearer", {"text": list(range(60)), "nearer": nearer[0].tolist()})
+        row |= {"entailed": 60} | ({} if old else {"entailed_nearer": nearer[1].tolist()})
+        return write(name, [row], kind="audit", protocol={"texts": {"sha256": "t"}}, seed=42)
+
+    (both,) = rows_of(capsys, labelled("a.json"), labelled("b.json"))
+    (one,) = rows_of(capsys, "a.json", labelled("c.json", old=True))
+    assert (both["n"], one["n"]) == (120, 60)
+    widths = [row["metrics"]["high"] - row["metrics"]["low"] for row in (both, one)]
+    assert widths[0] > 1.2 * widths[1]
+    assert main(["compare", "a.json", "c.json"]) == 0
+    assert "its interval is too narrow" in " ".join("".join(capsys.readouterr()).split())
+
+
+def test_noise_of_other_misspellings_is_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    def noisy(name: str, misspellings: Any) -> str:
+        rows = [sts("stsb", 0.5, split="test typing=0.1") | {"noise": "typing=0.1"}, sts("sts12", 0.5)]
+        return write(name, rows, protocol={"misspellings": misspellings} if misspellings else {})
+
+    a, b, c = noisy("a.json", None), noisy("b.json", {"sha256": "m"}), noisy("c.json", {"sha256": "m"})
+    assert [row["task"] for row in rows_of(capsys, b, c)] == ["stsb", "sts12"]
+    assert [row["task"] for row in rows_of(capsys, a, b)] == ["sts12"]
+    assert main(["compare", a, b]) == 0
+    assert "b.json has other --misspellings than a.json" in " ".join("".join(capsys.readouterr()).split())
+
+
 def test_audits_of_other_texts_or_changes_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     a = audited("a.json")
     for other in (audited("b.json", seed=7), audited("c.json", sha256="u")):

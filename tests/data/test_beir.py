@@ -76,6 +76,9 @@ WRONG = {
         "queries-keyboard.jsonl", '"the woman sibgs"', "3"
     ),
     r"test\.tsv:3: the score is 'high', not a whole number": _replace("qrels/test.tsv", "d2\t1", "d2\thigh"),
+    r"test\.tsv:3: the score is '1000000000': grades of relevance are at most 10,000": _replace(
+        "qrels/test.tsv", "d2\t1", "d2\t1000000000"
+    ),
     r"test\.tsv:2: the row has 2 fields, the header has 3": _replace("qrels/test.tsv", "d1\t1", "d1"),
     r"test\.tsv:1: no column 'query-id'": _replace("qrels/test.tsv", "query-id", "query"),
     r"no document has a score above 0": _replace("qrels/test.tsv", "\t1\n", "\t0\n"),

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm, spearmanr
 
+from holdfast.audit.labelled_items import placements
 from holdfast.errors import UserError
 from holdfast.evaluation import comparison, samples
 from holdfast.evaluation.comparison import Difference, difference, resample
-from holdfast.evaluation.samples import Correlations, Means, Sample, SeedBySeed, Shares
+from holdfast.evaluation.samples import Correlations, Means, Sample, SeedBySeed, Shares, TwoGroups
 
 
 def compared(*samples: Sample, baselines: int = 1, seed: int = 1, resamples: int = 1000) -> Difference:
@@ -71,6 +72,27 @@ def test_resampled_means_are_those_of_the_drawn_items(monkeypatch: pytest.Monkey
     assert found == pytest.approx(np.array([[v[row].mean() for v in values] for row in rows]), abs=1e-12)
     assert Means(values).scores() == pytest.approx(values.mean(axis=1))
     assert Means(values).count == 60
+
+
+def test_pairs_of_two_groups_vary_as_if_both_were_drawn() -> None:
+    """Against a bootstrap of both groups that computes each area under the curve anew."""
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=(2, 120))
+    entailed, contradicted = (shared[kind] + rng.normal(size=(2, 120)) + shift for kind, shift in ((0, 0.7), (1, 0.0)))
+    first = [placements(e, c) for e, c in zip(entailed, contradicted, strict=True)]
+    second = [placements(-c, -e) for e, c in zip(entailed, contradicted, strict=True)]
+    sample = TwoGroups(first, second)
+    assert sample.count == 240
+    assert sample.scores() == pytest.approx(np.mean(second, axis=1))
+    found = sample.resampled(np.random.default_rng(1), 4000)
+    slow = []
+    for _ in range(1500):
+        rows = rng.integers(120, size=(2, 120))
+        slow.append([placements(e[rows[0]], c[rows[1]]).mean() for e, c in zip(entailed, contradicted, strict=True)])
+    assert found.mean(axis=0) == pytest.approx(sample.scores(), abs=0.003)
+    assert np.cov(found.T) == pytest.approx(np.cov(np.array(slow).T), rel=0.15)
+    alone = Means(first).resampled(np.random.default_rng(1), 4000)
+    assert (alone.std(axis=0) < 0.8 * found.std(axis=0)).all(), "one group alone varies too little"
 
 
 @pytest.mark.parametrize("count", [1, 2, 41, 2000])

@@ -81,6 +81,8 @@ def test_the_settings_of_jobs_are_checked_together() -> None:
         check_jobs(ReproduceSettings(*given, executor="slurm", slurm=["time=5", "time=6"]))
     with pytest.raises(UserError, match="--slurm is for --executor"):
         check_jobs(ReproduceSettings(*given, slurm=["time=5"]))
+    with pytest.raises(UserError, match="--on-stop is for --executor"):
+        check_jobs(ReproduceSettings(*given, on_stop="cancel"))
     with pytest.raises(UserError, match=r"--executor does not take 'slrum' \(did you mean 'slurm'"):
         check_jobs(ReproduceSettings(*given, executor="slrum"))
     with pytest.raises(UserError, match="--on-stop does not take 'kill'"):

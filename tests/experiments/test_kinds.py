@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -129,6 +130,35 @@ def test_what_decides_a_baseline(planner: Planner) -> None:
     ):
         with pytest.raises(UserError, match=why):
             cell(says)
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        ({"metod": "simcse"}, r"encoder: unknown key 'metod' \(did you mean 'method'"),
+        ({"method": "none", "max_stepz": 4}, r"encoder: unknown key 'max_stepz' \(did you mean 'max_steps'"),
+        ({"method": "simcse", "from": {"max_stepz": 4}}, "encoder: unknown key 'max_stepz'"),
+        ({"method": "simcse", "vectors": "folder"}, "encoder: unknown key 'vectors'"),
+    ],
+)
+def test_an_encoder_without_training_has_known_keys_too(planner: Planner, says: dict[str, Any], why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        planner.plan({"encoder": says}, 1)
+
+
+def test_a_file_of_an_option_decides_and_not_its_name(planner: Planner, tmp_path: Path, masked_lm: Path) -> None:
+    def cell(**options: Any) -> Cell:
+        return planner.plan({"encoder": {"method": "adcl", "options": {"source": "masked-lm", **options}}}, 1)
+
+    shutil.copytree(masked_lm, tmp_path / "elsewhere" / "lm")
+    first, moved = (cell(masked_lm=str(path)) for path in (masked_lm, tmp_path / "elsewhere" / "lm"))
+    assert first.key == moved.key != cell().key
+    assert moved.where["masked_lm"] == str(tmp_path / "elsewhere" / "lm")
+    away = cell(masked_lm="an/unknown-model")
+    assert away.settings["options"]["masked_lm"] == away.settings["option_files"]["masked_lm"] == "an/unknown-model"
+    (tmp_path / "elsewhere" / "lm" / "config.json").write_text("{}")
+    planner.identity._models.clear()
+    assert cell(masked_lm=str(tmp_path / "elsewhere" / "lm")).key != first.key
 
 
 def test_what_decides_an_evaluation_and_a_look(planner: Planner) -> None:

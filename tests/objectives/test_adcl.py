@@ -571,6 +571,7 @@ def test_the_presets_keep_the_papers_attack_and_head(
         ({"source": "thesaurus"}, "source must be one of auto, masked-lm, neighbours"),
         ({"momentum": 1.5}, "momentum"),
         ({"queue_size": 0}, "queue"),
+        ({"projection_size": 0}, "projection_size must be 1 or more, got 0"),
         ({"iterations": 0}, "iteration"),
         ({"max_share": 1.5}, "share"),
         ({"candidates": 0}, "candidate"),

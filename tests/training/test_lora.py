@@ -105,6 +105,12 @@ def test_a_finished_adapter_is_trained_on_as_its_merged_model(
         train(config(tmp_path / "first", corpus, tmp_path / "third", lora="r=2,save=adapter"))
 
 
+def test_an_adapter_of_the_mean_of_two_layers_is_refused(tiny: Path, corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--pooling last-two needs a setting of the transformer"):
+        train(config(tiny, corpus, tmp_path / "out", lora="r=2,save=adapter", pooling="last-two"))
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_wrong_name_is_told_before_anything_is_loaded(
     tmp_path: Path, corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

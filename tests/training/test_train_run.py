@@ -18,7 +18,9 @@ from holdfast.errors import UserError
 from holdfast.evaluation.sts_dev import StsDev
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import SimCSE
+from holdfast.runs.run_record import differences
 from holdfast.training.train_config import TrainConfig
+from holdfast.training.training_record import settings_record
 from holdfast.training.training_run import train
 
 
@@ -42,6 +44,16 @@ def test_numbers_that_make_no_sense(tiny: Path, corpus: Path, tmp_path: Path, ch
         train(config(tiny, corpus, tmp_path / "out", max_steps=1, **changed))
     assert str(error.value) == message
     assert not (tmp_path / "out").exists()
+
+
+def test_a_training_on_stored_vectors_is_another_run(tiny: Path, corpus: Path, tmp_path: Path) -> None:
+    stored, own = (
+        settings_record(config(tiny, corpus, tmp_path / "out", method="anchored", vectors=folder), {})
+        for folder in (tmp_path / "vectors", None)
+    )
+    assert [difference[0] for difference in differences(own, stored)] == ["vectors"]
+    moved = settings_record(config(tiny, corpus, tmp_path / "out", method="anchored", vectors=tmp_path / "moved"), {})
+    assert list(differences(stored, moved)) == []
 
 
 def test_the_largest_seed_and_no_clipping_train(tiny: Path, corpus: Path, tmp_path: Path) -> None:

@@ -124,6 +124,9 @@ def test_the_command_writes_nothing(
     assert not output.exists()
     assert main([*words, "--plan-memory", "much"]) == 2
     assert "--plan-memory takes the memory of a GPU" in capsys.readouterr().err
+    assert main([word for word in words if word != "--plan"]) == 2
+    assert "--plan-memory is for --plan: give both, or leave it out" in capsys.readouterr().err
+    assert not output.exists()
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,7 @@ def _measure(context: AuditContext, inference: InferenceSet, chosen: Sequence[La
         side="move",
         group=MEANING,
         entailed=int(entailed.sum()),
+        entailed_nearer=np.round(placements(-cosines[~entailed], -cosines[entailed]), 5).tolist(),
         items={
             "text": [pair.row for pair in pairs if not pair.entailed],
             "nearer": np.round(nearer, 5).tolist(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -111,5 +112,7 @@ def _item(context: AuditContext, found: _Poisoned, search: Search) -> Item:
         constants=recipe.constants(),
         side="hold",
         group="adversarial",
+        ranks=ranks.tolist(),
+        held_out_sha256=hashlib.sha256("\n".join(search.texts).encode()).hexdigest(),
         **({"left_out": found.left_out} if found.left_out else {}),
     )

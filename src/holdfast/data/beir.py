@@ -25,10 +25,12 @@ from holdfast.data.untrusted_lines import (
 )
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.files import sha256
+from holdfast.number_ranges import short
 
 CLEAN = "queries"
 """The name of the queries as they were asked; other files hold noisy versions of them."""
 
+_LARGEST_GRADE = 10_000  # those of collections are 1 to 5; nDCG takes a list of all values up to the largest
 _LAYOUT = "BEIR's layout is corpus.jsonl, queries.jsonl and qrels/test.tsv"
 _DOCUMENT = '{"_id": "1", "title": "", "text": "..."}'
 _QUERY = '{"_id": "1", "text": "..."}'
@@ -222,7 +224,11 @@ def _read_qrels(path: Path) -> Relevant:
         try:
             grade = int(score)
         except ValueError:
-            raise UserError(f"{path}:{number}: the score is {score!r}, not a whole number") from None
+            raise UserError(f"{path}:{number}: the score is {short(score)}, not a whole number") from None
+        if abs(grade) > _LARGEST_GRADE:
+            raise UserError(
+                f"{path}:{number}: the score is {short(score)}: grades of relevance are at most {_LARGEST_GRADE:,}"
+            )
         if grade > 0:
             relevant.setdefault(query, {})[document] = grade
     if not relevant:

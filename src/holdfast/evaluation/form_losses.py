@@ -15,7 +15,7 @@ import numpy as np
 
 from holdfast.errors import UserError
 from holdfast.evaluation.comparison import Resampled, contrast, resample
-from holdfast.evaluation.samples import Correlations, Means, Sample, Shares
+from holdfast.evaluation.samples import Correlations, Means, Sample, Shares, TwoGroups
 from holdfast.forms import FLOAT32, form_of
 
 ROBUSTNESS = "robustness"
@@ -108,5 +108,8 @@ def _sample_of(rows: Sequence[Mapping[str, Any]]) -> tuple[str, Sample]:
     if "correct" in names:
         metric = "accuracy" if "accuracy" in rows[0]["metrics"] else "found"
         return metric, Shares([own["correct"] for own in items])
+    if all("entailed_nearer" in row for row in rows):
+        both = [own["nearer"] for own in items], [row["entailed_nearer"] for row in rows]
+        return str(rows[0]["headline"]), TwoGroups(*both)
     values = next(name for name in ("stability", "nearer") if name in names)
     return str(rows[0]["headline"]), Means(np.array([own[values] for own in items]))

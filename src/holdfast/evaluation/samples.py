@@ -95,6 +95,35 @@ class Means:
         return np.concatenate([self._values[:, drawn].mean(axis=2).T for drawn in draws])
 
 
+class TwoGroups:
+    """A sample of pairs of two groups: the score is the share of pairs of one from each that are in the right order.
+
+    That is the area under the ROC curve, not multiplied by 100. Its resamples draw both groups, by the components of
+    DeLong, DeLong and Clarke-Pearson (1988): the mean of each group's placements, less the score.
+
+    Args:
+        first: for each of n items, the share of the other group's items that are in the right order: (V, n).
+        second: the same for the other group's m items: (V, m); the means of both are equal.
+    """
+
+    def __init__(self, first: npt.ArrayLike, second: npt.ArrayLike) -> None:
+        self._groups = Means(first), Means(second)
+
+    @property
+    def count(self) -> int:
+        """The number of items of both groups, n + m."""
+        return sum(group.count for group in self._groups)
+
+    def scores(self) -> Array:
+        """Return shares: (V,)."""
+        return self._groups[0].scores()
+
+    def resampled(self, rng: np.random.Generator, resamples: int) -> Array:
+        """Return shares of resamples of both groups: (resamples, V)."""
+        first, second = (group.resampled(rng, resamples) for group in self._groups)
+        return first + second - self._groups[1].scores()
+
+
 class Correlations:
     """A sample of values per item: the score is Spearman's correlation x100 with gold, with mean ranks for ties.
 

@@ -102,7 +102,7 @@ class CellChecks:
         if settings.get("selection") == "stsb-dev":
             yield Need("split", "stsb", "dev")
         for option, found in settings.get("option_files", {}).items():
-            if found == str(settings["options"][option]):  # no hash, because it is not on this machine
+            if found == str(settings["options"].get(option)):  # no hash, because it is not on this machine
                 yield Need("model", found)
         if cell.kind == "classifier":
             yield Need("training", settings["task"], settings.get("train_split"))

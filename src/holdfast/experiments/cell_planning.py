@@ -31,7 +31,7 @@ from holdfast.evaluation.evaluation_run import task_names
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import Pipeline, merged
 from holdfast.experiments.input_hashes import OF_TASK, Identities, files_at, task_and_split
-from holdfast.experiments.stage_settings import fitted_settings, recorded, taken_count
+from holdfast.experiments.stage_settings import check_names, fitted_settings, recorded, taken_count
 from holdfast.experiments.translations import POSITIVE_COLUMN
 from holdfast.objectives import Objective
 from holdfast.option_parsing import fitted
@@ -151,6 +151,7 @@ class Planner:
         """Plan the unchanged model, a training from it, or a baseline."""
         if "baseline" in spec:
             return self._baseline(spec, seed)
+        check_names(spec, "encoder", _ENCODER_OWN)
         start = self._start_of(spec, seed)
         method = str(spec.get("method", AS_IT_IS))
         if method == AS_IT_IS:
@@ -179,6 +180,7 @@ class Planner:
         if back_translated:
             inputs["pairs"] = self._translation(where["corpus"], settings)
             settings["positive_column"] = POSITIVE_COLUMN
+        where |= _without_paths(settings, where)
         label = f"{method} from {start.label}" if "from" in spec else f"{method}, seed {seed}"
         return Cell("encoder", settings, inputs, where, label)
 
@@ -314,6 +316,7 @@ class Planner:
             # A trained encoder may have lost its masked-LM head, so every row uses the masked LM of the attacks.
             where["masked_lm"] = self.setting.resources.masked_lm
             record["masked_lm"] = self.identity.model(self.identity.resolved(str(where["masked_lm"])))
+        where |= _without_paths(record, where)
         added = ", adversarial texts" if "texts" in inputs else ""
         label = f"{encoder.label} on {task} ({settings.defence}{added})"
         return Cell("classifier", record, inputs, where, label)
@@ -389,3 +392,14 @@ def paper_options(method: str) -> dict[str, Any]:
     kind = objective_class(method)
     defaults = option_defaults(kind)
     return {name: value for name, value in kind.PAPER_OPTIONS.items() if name in defaults}
+
+
+def _without_paths(settings: dict[str, Any], known: Mapping[str, str]) -> dict[str, str]:
+    """Take the names of files and models out of the options of a training, and return them by the option.
+
+    They have hashes in ``option_files``, so that a cell is the same wherever they lie. What is not on this machine, and
+    has no hash, stays in the options; ``known`` names are out of them already.
+    """
+    options, found = settings["options"], settings.get("option_files", {})
+    here = [name for name, digest in found.items() if name not in known and digest != str(options[name])]
+    return {name: str(options.pop(name)) for name in here}

@@ -119,6 +119,8 @@ def check_jobs(settings: ReproduceSettings) -> None:
     if settings.executor is None:
         if settings.slurm:
             raise UserError("--slurm is for --executor: give both, or leave it out")
+        if settings.on_stop != LEAVE:
+            raise UserError("--on-stop is for --executor: give both, or leave it out")
         return
     one_of("--executor", settings.executor, EXECUTORS)
     one_of("--on-stop", settings.on_stop, (LEAVE, CANCEL))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from holdfast.attacks.attack_settings import AttackSettings
@@ -58,12 +58,17 @@ _FURTHER_SETTINGS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+_RECORDED_ONLY = {"encoder": ("vectors",)}
+"""Settings that no table can give, a folder on one machine, and that are in the records of cells all the same."""
+
+
 def settings_of(stage: str) -> dict[str, Any]:
     """Return the names and types of the settings of a stage or a baseline."""
     found: dict[str, Any] = {}
     if stage in _SETTINGS_CLASSES:
         kind, excluded = _SETTINGS_CLASSES[stage]
         hints = type_hints(kind)
+        excluded = (*excluded, *_RECORDED_ONLY.get(stage, ()))
         found = {each.name: hints[each.name] for each in dataclasses.fields(kind) if each.name not in excluded}
     return {**found, **_FURTHER_SETTINGS.get(stage, {})}
 
@@ -85,9 +90,13 @@ def taken_count(given: dict[str, Any], name: str) -> int | None:
 def fitted_settings(spec: Mapping[str, Any], stage: str, *, named_as: str | None = None) -> dict[str, Any]:
     """Return the settings of a stage, checked against the settings class of its command."""
     hints, where = settings_of(stage), named_as or stage
-    found = {}
-    for name, value in spec.items():
-        if name not in hints:
-            raise UserError(f"{where}: unknown key {name!r}{did_you_mean(name, hints)}")
-        found[name] = fitted(f"{where}: {name}", value, hints[name], name)
-    return found
+    check_names(spec, stage, named_as=named_as)
+    return {name: fitted(f"{where}: {name}", value, hints[name], name) for name, value in spec.items()}
+
+
+def check_names(spec: Iterable[str], stage: str, further: Sequence[str] = (), *, named_as: str | None = None) -> None:
+    """Refuse a key that is no setting of a stage that a table can give, and none of ``further``."""
+    known = (*settings_of(stage), *further)
+    for name in spec:
+        if name not in known:
+            raise UserError(f"{named_as or stage}: unknown key {name!r}{did_you_mean(name, known)}")

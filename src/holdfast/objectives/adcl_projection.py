@@ -28,6 +28,8 @@ class Projection(nn.Module):
     def __init__(self, dimension: int, size: int, kind: ProjectionKind = "mlp") -> None:
         super().__init__()
         check_words(projection=(kind, ProjectionKind))
+        if size < 1:
+            raise ValueError(f"projection_size must be 1 or more, got {size}")
         hidden = [nn.Linear(dimension, dimension), nn.Sigmoid()] if kind == "mlp" else []
         self.layers = nn.Sequential(*hidden, nn.Linear(dimension, size), nn.Tanh())
 

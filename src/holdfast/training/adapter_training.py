@@ -22,11 +22,17 @@ def check_lora(config: TrainConfig, lora: Lora, *, shard: bool) -> None:
 
     Raises:
         NotInstalled: peft is not installed.
-        UserError: weights are to be sharded, or the adapter of an adapter is to be saved alone.
+        UserError: weights are to be sharded, or the adapter of an adapter, or of the mean of two layers, is to be saved
+            alone.
     """
     require_peft("--lora")
     if shard:
         raise UserError("--lora does not go with sharded weights: launch without FSDP (adapters need little memory)")
+    if lora.save == "adapter" and config.pooling == "last-two":
+        raise UserError(
+            "--lora save=adapter: --pooling last-two needs a setting of the transformer, which an adapter does not "
+            "have: use save=merged"
+        )
     if lora.save == "adapter" and adapter_in(resolve_model(config.model)) is not None:
         raise UserError(
             f"--lora save=adapter: {config.model} is an adapter, and an adapter of one could not be loaded: "

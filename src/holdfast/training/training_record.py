@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
@@ -69,6 +70,7 @@ def settings_record(config: TrainConfig, options: dict[str, Any]) -> dict[str, A
         "base_model": config.model,
         "base_model_sha256": model_identity(resolve_model(config.model))["model_sha256"],
         "pooling": config.pooling,
+        **({} if config.vectors is None else {"vectors": True}),  # their folder may move
         **({} if config.adapters is None else {"lora": config.adapters.record()}),
         **({} if config.matryoshka is None else {"matryoshka_weights": parse_dimensions(config.matryoshka)}),
         **({"prompt_options": config.prompt_settings} if config.prompt_settings else {}),
@@ -76,6 +78,13 @@ def settings_record(config: TrainConfig, options: dict[str, Any]) -> dict[str, A
         | _only_given(config, "dropout", "mini_batch_size", "warmup_share"),
         "eval_steps": config.eval_steps,
     }
+
+
+def asked(config: TrainConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was asked for of the entries that `full_record` adds, with which a finished run must agree, too."""
+    selection = {} if config.selection == "auto" else {"selection": config.selection}
+    precision = {} if config.precision == "auto" else {"precision": config.precision}
+    return {**selection, "training": {**settings["training"], **precision}}
 
 
 def _only_given(config: TrainConfig, *names: str) -> dict[str, Any]:

@@ -55,6 +55,7 @@ from holdfast.training.training_record import (
     MATRYOSHKA,
     PROTOCOL,
     SELECTION_PROTOCOLS,
+    asked,
     full_record,
     settings_record,
     trainer_arguments,
@@ -82,6 +83,8 @@ def train(
     """
     if config.plan:
         return plan(config, console=console)
+    if config.plan_memory is not None:
+        raise UserError("--plan-memory is for --plan: give both, or leave it out")
     run = Run(
         "train", Path(config.output), resume=resume, save_steps=config.save_steps, console=console, command=command
     )
@@ -137,7 +140,7 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
         PartialState(cpu=not torch.accelerator.is_available())
     identity = settings_record(config, {**option_defaults(objective_type), **options})
     identity |= {} if texts is None else texts.record()
-    if (finished := run.finished(identity)) is not None:
+    if (finished := run.finished(identity | ({} if texts is not None else asked(config, identity)))) is not None:
         return finished
     set_seed(config.seed)
     with stage(run.console, f"loading {config.model}", announce=False):

@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.audit.gate.directions import better, is_worse
 from holdfast.audit.gate.measurements import Measured, measured
 from holdfast.errors import UserError
-from holdfast.evaluation.pairing.compare_inputs import ComparedResult, Side
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, Side, recipe_of
 from holdfast.evaluation.pairing.rows import compare
 from holdfast.forms import form_of
 from holdfast.results import p_shown
@@ -59,14 +59,15 @@ class AgainstBaseline:
     """
 
     def __init__(self, result: ComparedResult, baseline: ComparedResult) -> None:
-        self.rows, self.baseline = measured(result.result), measured(baseline.result)
+        self.rows = measured(result.result, baseline.result)
+        self.baseline = measured(baseline.result, result.result)
         _refuse_different(result, baseline, self.rows, self.baseline)
         self.notes: list[str] = []
         self._paired: dict[tuple[str, str], Mapping[str, Any]] = {}
         if _has_items(result) and _has_items(baseline):
             found, self.notes = compare(Side("the baseline", (baseline,)), Side("the result", (result,)))
             names = {
-                (r.row["task"], r.row["split"], r.row.get("recipe"), form_of(r.row)): r.name for r in self.rows.values()
+                (r.row["task"], r.row["split"], recipe_of(r.row), form_of(r.row)): r.name for r in self.rows.values()
             }
             for row in found:
                 if row["test"] != "mcnemar" and row["n"] < _LEAST_BOOTSTRAP:

@@ -77,7 +77,7 @@ def run_checks(
     Raises:
         UserError: an item or metric of a condition does not exist, or result and baseline cannot be compared.
     """
-    rows = measured(result.result)
+    rows = measured(result.result, *(() if baseline is None else (baseline.result,)))
     needs_baseline = not conditions or any(condition.against_baseline for condition in conditions)
     against = AgainstBaseline(result, baseline) if baseline is not None and needs_baseline else None
     if conditions:

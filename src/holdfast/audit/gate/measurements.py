@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +11,11 @@ from typing import Any
 from holdfast.audit.gate.conditions import Condition
 from holdfast.audit.item_names import item_name
 from holdfast.errors import UserError, did_you_mean
+from holdfast.evaluation.retrieval import TASK as RETRIEVAL
+from holdfast.evaluation.retrieval_systems import ENCODER
 
 _WHOLE = ("all", "test", "dev")
+_BETWEEN_WORDS = re.compile(r"\s+|(?<!dim)=")  # "typing=0.1" of a noise; the "=" of a form, dim=256, stays
 _HEADLINES = ("spearman", "accuracy", "success_rate", "recall@1", "ndcg@10", "mrr@10")
 """Main metrics of rows that name none, the first that a row has."""
 
@@ -50,29 +55,46 @@ class Measured:
         return f"undefined: {', '.join(undefined)}" if undefined else "its row has no such metric"
 
 
-def measured(result: Mapping[str, Any]) -> dict[str, Measured]:
+def measured(result: Mapping[str, Any], *others: Mapping[str, Any]) -> dict[str, Measured]:
     """Return the rows of a result by name.
 
     The name of an item of an audit is that on the card (``typos``, ``case.lower``); that of another row is its task,
-    its split unless it is the whole of the data, the recipe of an attack, and the form of the vectors, with dots.
+    the collection of queries if these results have several, its split unless it is the whole of the data, the recipe of
+    an attack, the system of a search unless it is the encoder alone, the model whose adversarial texts were tried, and
+    the form of the vectors, with dots. Blanks and "=" of the noise in a split are "-".
+
+    Args:
+        result: the result.
+        others: further results, such as a baseline, whose rows have names of the same parts.
 
     Raises:
-        UserError: the result has no rows.
+        UserError: the result has no rows, or two of one name.
     """
-    rows = [Measured(_name(row), row) for row in result["results"]]
+    collections = {row.get("data") for each in (result, *others) for row in each["results"] if row["task"] == RETRIEVAL}
+    rows = [Measured(_name(row, several=len(collections) > 1), row) for row in result["results"]]
     if not rows:
         raise UserError("the result holds no rows: nothing can be checked")
-    named: dict[str, Measured] = {}
-    for row in rows:
-        named.setdefault(row.name, row)
+    named = {row.name: row for row in rows}
+    if len(named) < len(rows):
+        twice = next(name for name, count in Counter(row.name for row in rows).items() if count > 1)
+        raise UserError(f"the result holds {twice} twice: measure it once, or make two results of it")
     return named
 
 
-def _name(row: Mapping[str, Any]) -> str:
+def _name(row: Mapping[str, Any], *, several: bool) -> str:
     if str(row["task"]).startswith("audit-"):
         return item_name(row)
-    split = "" if row["split"] in _WHOLE else row["split"]
-    return ".".join(str(part) for part in (row["task"], split, row.get("recipe"), row.get("form")) if part)
+    system = row.get("system")
+    parts = (
+        row["task"],
+        row.get("data") if several and row["task"] == RETRIEVAL else None,
+        "" if row["split"] in _WHOLE else row["split"],
+        row.get("recipe"),
+        None if system == ENCODER.name else system,
+        row.get("made_against"),
+        row.get("form"),
+    )
+    return _BETWEEN_WORDS.sub("-", ".".join(str(part) for part in parts if part))
 
 
 def check_item(condition: Condition, names: Iterable[str]) -> None:

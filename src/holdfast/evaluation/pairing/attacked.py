@@ -8,6 +8,8 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, common_values, name_of
+from holdfast.evaluation.pairing.poisoned import TASK as POISON
+from holdfast.evaluation.pairing.poisoned import not_paired, poisoned_sample
 from holdfast.evaluation.samples import Means, Sample, Shares
 from holdfast.forms import form_of
 from holdfast.results import examples_of, shown
@@ -40,6 +42,13 @@ def attacked_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sa
     for key in shared:
         _check_attacks(key, sources)
         notes += _other_parts(key, sources)
+        if key.task == POISON:
+            rows = [_poisoned_row(source, key) for source in sources]
+            if (reason := not_paired(rows)) is not None:
+                notes.append(f"not compared: {name_of(key)}: {reason}")
+            else:
+                samples[key] = poisoned_sample(rows)
+            continue
         attacked = [_attacked(source, "recipe", str(key.recipe)) for source in sources]
         successes = common_values([_outcomes(own) for own in attacked])
         count, fewest = len(successes[0]), min(map(len, attacked))
@@ -57,8 +66,16 @@ def attacked_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sa
     if not samples:
         raise UserError(
             "the results attacked no text in common: use the same --examples and --seed, or attack all texts"
+            + "".join(f"; {note}" for note in notes)
         )
     return samples, notes + other_resources(sources)
+
+
+def _poisoned_row(source: ComparedResult, key: RowKey) -> Mapping[str, Any]:
+    """Return the row of a recipe's passages, with the hash of the held-out queries."""
+    row = next(row for row in source.result["results"] if row.get("recipe") == key.recipe and form_of(row) == key.form)
+    queries = {name: value for name, value in source.result["protocol"].items() if name == "held_out_sha256"}
+    return {**queries, **row}
 
 
 def attacked_by_all(models: Sequence[Sequence[ComparedResult]], keys: Sequence[RowKey]) -> Means | None:
@@ -103,7 +120,7 @@ def _check_attacks(key: RowKey, sources: Sequence[ComparedResult]) -> None:
                     f"{source.path}: {key.recipe} has {name} {value}, in {sources[0].path} {first[name]}: "
                     "use the same settings for both"
                 )
-    if first["the goal"]["kind"] == "neighbours":
+    if first["the goal"]["kind"] in ("neighbours", POISON):
         _check_searched(key, sources)
 
 

@@ -8,8 +8,9 @@ from typing import Any
 from holdfast.errors import UserError
 from holdfast.evaluation.pairing.attacked import other_resources, outcomes_of
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, common_values, name_of
+from holdfast.evaluation.pairing.poisoned import not_paired, poisoned_sample
 from holdfast.evaluation.pairing.scores import check_data, sample_of
-from holdfast.evaluation.samples import Means, Sample, Shares
+from holdfast.evaluation.samples import Means, Sample, Shares, TwoGroups
 from holdfast.forms import form_of
 from holdfast.results import shown
 
@@ -21,7 +22,8 @@ _DECIDED_BY = {
     "audit-retrieval": "retrieval",
 }
 # Main figures that are means of a number per text, on the scale of that number; the others are shares.
-_MEANS = ("stability", "p_hold_nearer", "p_entailed_nearer")
+_MEANS = ("stability", "p_hold_nearer")
+POISONING = "audit-poisoning"
 
 
 def audited_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sample], list[str]]:
@@ -39,6 +41,13 @@ def audited_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sam
         if key.metric == "spearman":
             check_data(key, same, sources)
             samples[key] = sample_of(key, same, sources)
+            continue
+        if key.metric == "p_entailed_nearer":
+            samples[key], note = _of_both_kinds(key, same)
+            notes += note
+            continue
+        if key.task == POISONING:
+            samples[key] = poisoned_sample(same)
             continue
         values = common_values([_by_text(source, row) for source, row in zip(sources, same, strict=True)])
         if not values[0]:
@@ -61,6 +70,8 @@ def _other_settings(key: RowKey, rows: Sequence[Mapping[str, Any]], sources: Seq
     """
     if key.metric == "p_entailed_nearer" and any(_pairs_of(row) != _pairs_of(rows[0]) for row in rows[1:]):
         return "measured on other pairs, and the value of a pair depends on all others"
+    if key.task == POISONING and (reason := not_paired(rows)) is not None:
+        return reason
     first, *others = (_settings_of(key, row, source) for row, source in zip(rows, sources, strict=True))
     for settings, source in zip(others, sources[1:], strict=True):
         names = [name for name in {**first, **settings} if settings.get(name) != first.get(name)]
@@ -70,6 +81,17 @@ def _other_settings(key: RowKey, rows: Sequence[Mapping[str, Any]], sources: Seq
             )
             return f"{source.path} has {shown(here)}, {sources[0].path} {shown(there)}"
     return None
+
+
+def _of_both_kinds(key: RowKey, rows: Sequence[Mapping[str, Any]]) -> tuple[Sample, list[str]]:
+    """Return the sample of the pairs of a labelled set, and a line if not all rows have both kinds."""
+    contradicted = [row["items"]["nearer"] for row in rows]
+    if all("entailed_nearer" in row for row in rows):
+        return TwoGroups(contradicted, [row["entailed_nearer"] for row in rows]), []
+    return Means(contradicted), [
+        f"{name_of(key)} is of an earlier version, without values of the entailed pairs: its interval is too narrow; "
+        "audit again"
+    ]
 
 
 def _pairs_of(row: Mapping[str, Any]) -> tuple[Sequence[int], int]:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from holdfast.errors import UserError
+from holdfast.evaluation.retrieval import TASK as RETRIEVAL
+from holdfast.evaluation.retrieval_systems import ENCODER
 from holdfast.files import paths_in
 from holdfast.forms import FLOAT32, Form, form_of
 from holdfast.results import read_with_state, shown
@@ -132,6 +134,19 @@ def common_values(found: Sequence[Mapping[Key, float]]) -> list[list[float]]:
     """Return the values of the keys that all mappings hold, in the order of the first: a list for each mapping."""
     keys = [key for key in found[0] if all(key in others for others in found[1:])]
     return [[values[key] for key in keys] for values in found]
+
+
+def recipe_of(row: Mapping[str, Any]) -> str | None:
+    """Return what tells rows of a split apart.
+
+    The collection and the system of a search; the recipe of an attack, with the model that tried texts were made
+    against; None for others.
+    """
+    if row["task"] == RETRIEVAL:
+        names = [str(row.get("data", "")), str(row.get("system", ""))]
+        return " ".join(name for name in names if name and name != ENCODER.name)
+    against = f" against {shown(row['made_against'])}" if "made_against" in row else ""
+    return f"{row['recipe']}{against}" if "recipe" in row else None
 
 
 def name_of(key: RowKey) -> str:

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, name_of
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, name_of, recipe_of
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
 from holdfast.evaluation.retrieval_differences import retrieval_sample
-from holdfast.evaluation.retrieval_systems import ENCODER
 from holdfast.evaluation.samples import Correlations, Sample, SeedBySeed, Shares
 from holdfast.forms import form_of
 from holdfast.results import shown
@@ -32,6 +31,9 @@ def scored_samples(sources: Sequence[ComparedResult], baselines: int) -> tuple[d
     for key in shared:
         same = [own[key] for own in rows]
         check_data(key, same, sources)
+        if (reason := _other_noise(same, sources)) is not None:
+            unpaired.append(_OtherTexts(f"{name_of(key)}: {reason}"))
+            continue
         try:
             groups = _by_items(key, same, sources, baselines)
         except _OtherTexts as error:
@@ -88,9 +90,7 @@ def _keys_of(row: Mapping[str, Any]) -> list[RowKey]:
     if row["task"] == RETRIEVAL:
         if str(row.get("system")).startswith("bm25"):
             return []
-        names = [str(row.get("data", "")), str(row.get("system", ""))]
-        recipe = " ".join(name for name in names if name and name != ENCODER.name)
-        return [RowKey(row["task"], row["split"], recipe, metric, form_of(row)) for metric in row["items"]]
+        return [RowKey(row["task"], row["split"], recipe_of(row), metric, form_of(row)) for metric in row["items"]]
     metric = "accuracy" if "correct" in row["items"] else "spearman"
     return [RowKey(row["task"], row["split"], None, metric, form_of(row))]
 
@@ -105,6 +105,15 @@ def check_data(key: RowKey, rows: Sequence[Mapping[str, Any]], sources: Sequence
     for row, source in zip(rows[1:], sources[1:], strict=True):
         if row.get("data_sha256") != rows[0].get("data_sha256"):
             raise _other_data(key, source, sources[0])
+
+
+def _other_noise(rows: Sequence[Mapping[str, Any]], sources: Sequence[ComparedResult]) -> str | None:
+    """Return a reason if the typing errors of rows in noise come from other misspellings; they follow the file."""
+    if not str(rows[0].get("noise", "")).startswith("typing"):
+        return None
+    first, *others = (as_object(source.result["protocol"].get("misspellings")) for source in sources)
+    other = next((source for source, own in zip(sources[1:], others, strict=True) if own != first), None)
+    return None if other is None else f"{other.path} has other --misspellings than {sources[0].path}"
 
 
 def sample_of(key: RowKey, rows: Sequence[Mapping[str, Any]], sources: Sequence[ComparedResult]) -> Sample:

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, common, common_values, name_of
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, common, common_values, name_of, recipe_of
 from holdfast.evaluation.samples import Sample, Shares
-from holdfast.results import shown
 
 
 def transferred_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sample], list[str]]:
@@ -46,7 +45,7 @@ def _rows_of(source: ComparedResult) -> dict[RowKey, Mapping[str, Any]]:
             raise UserError(
                 f"{source.path} does not record which texts deceived: it is of an earlier version, make it again"
             )
-        key = RowKey(row["task"], row["split"], f"{row['recipe']} against {shown(row['made_against'])}", "success_rate")
+        key = RowKey(row["task"], row["split"], recipe_of(row), "success_rate")
         if key in found:
             raise UserError(f"{source.path} holds {name_of(key)} twice: make it from one of these attacks")
         found[key] = row
