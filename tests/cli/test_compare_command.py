@@ -90,6 +90,20 @@ def test_two_encoders(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{average['metrics']['difference']:+.2f}" in out
 
 
+@pytest.mark.parametrize("shared", [0, 80])
+def test_pairs_that_several_sets_have_are_drawn_together_for_the_average(
+    shared: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Seven copies of one set say no more than one."""
+    repeated = {"places": list(range(shared)), "ids": [f"pair {place}" for place in range(shared)]}
+    for name, seed in (("a.json", 0), ("b.json", 1)):
+        write(name, [sts(task, 2.0, seed=seed, repeated_pairs=repeated) for task in STS_TASKS])
+    rows = {row["task"]: row["metrics"] for row in rows_of(capsys, "a.json", "b.json")}
+    errors = [rows[task]["high"] - rows[task]["low"] for task in STS_TASKS]
+    ratio = (rows["sts average"]["high"] - rows["sts average"]["low"]) / np.mean(errors)
+    assert ratio == pytest.approx(1.0 if shared else 7**-0.5, rel=0.1)
+
+
 def test_each_other_side_has_a_table_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     files = [write(f"{name}.json", [sts("stsb", noise)]) for name, noise in (("a", 3.0), ("b", 1.0), ("c", 3.0))]
     rows = rows_of(capsys, *files)

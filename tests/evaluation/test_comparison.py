@@ -12,7 +12,7 @@ from holdfast.audit.labelled_items import placements
 from holdfast.errors import UserError
 from holdfast.evaluation import comparison, samples
 from holdfast.evaluation.comparison import Difference, difference, resample
-from holdfast.evaluation.samples import Correlations, Means, Sample, SeedBySeed, Shares, TwoGroups
+from holdfast.evaluation.samples import Correlations, Means, Sample, SeedBySeed, Shares, TwoGroups, resampled_together
 
 
 def compared(*samples: Sample, baselines: int = 1, seed: int = 1, resamples: int = 1000) -> Difference:
@@ -72,6 +72,28 @@ def test_resampled_means_are_those_of_the_drawn_items(monkeypatch: pytest.Monkey
     assert found == pytest.approx(np.array([[v[row].mean() for v in values] for row in rows]), abs=1e-12)
     assert Means(values).scores() == pytest.approx(values.mean(axis=1))
     assert Means(values).count == 60
+
+
+def test_shared_items_are_drawn_together() -> None:
+    """Two tasks with half of their items in common, against draws of the distinct items."""
+    rng = np.random.default_rng(0)
+    gold, values = rng.normal(size=90), rng.normal(size=(2, 90))
+    values[0] += gold
+    rows = [np.arange(60), np.arange(30, 90)]
+    tasks = [Correlations(gold[own], values[:, own]) for own in rows]
+    ids = [[f"{row}" if 30 <= row < 60 else None for row in own] for own in rows]
+    together = resampled_together(tasks, ids, np.random.default_rng(1), 6000)
+    apart = resampled_together(tasks, [[None] * 60] * 2, np.random.default_rng(1), 6000)
+    for task, own, other in zip(tasks, together, apart, strict=True):
+        alone = task.resampled(np.random.default_rng(2), 6000)
+        for found in (own, other):
+            assert found.mean(axis=0) == pytest.approx(alone.mean(axis=0), abs=0.6)
+            assert found.std(axis=0) == pytest.approx(alone.std(axis=0), rel=0.06)
+    correlated = [np.corrcoef(pair[0][:, 1], pair[1][:, 1])[0, 1] for pair in (together, apart)]
+    assert correlated[0] > 0.3
+    assert abs(correlated[1]) < 0.05
+    same = resampled_together([tasks[0]] * 2, [[str(row) for row in range(60)]] * 2, np.random.default_rng(1), 50)
+    assert np.array_equal(*same)
 
 
 def test_pairs_of_two_groups_vary_as_if_both_were_drawn() -> None:

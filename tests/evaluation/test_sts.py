@@ -13,7 +13,9 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from holdfast.data.registry import ScoredPairs
+from holdfast.edits.noise import Noise
 from holdfast.errors import UserError
+from holdfast.evaluation.evaluation_run import evaluate_tasks
 from holdfast.evaluation.sts import STS_TASKS, average, evaluate_sts, score_pairs
 from holdfast.evaluation.sts_dev import StsDev
 from holdfast.models import load_sentence_transformer
@@ -136,6 +138,23 @@ def test_items_are_the_pairs_scores_and_cosines(model: SentenceTransformer, data
     own = [float(model.similarity(*model.encode(pair))) for pair in pairs]
     assert row["items"]["similarity"] == pytest.approx(own, abs=1e-5)
     assert "items" not in score_pairs(toy_pairs([1.0, 2.0]), *at_angles(0, 60))
+
+
+def test_pairs_of_several_tasks_are_named_in_either_order(model: SentenceTransformer, data: Path) -> None:
+    pairs = [("A dog runs", "the cat sleeps", 1.0), ("a man eats", "a man sings", 3.0), ("a dog", "a cat", 2.0)]
+    write_task(data, "sts12/test", pairs)
+    write_task(
+        data, "sts13/test", [("a child plays", "a dog runs", 4.0), ("the cat  sleeps", "a dog runs", 0.0), pairs[2]]
+    )
+    first, second = evaluate_sts(model, tasks=["sts12", "sts13"], data=data)
+    assert first["repeated_pairs"]["places"] == [0, 2]
+    assert second["repeated_pairs"]["places"] == [1, 2]
+    assert first["repeated_pairs"]["ids"] == second["repeated_pairs"]["ids"]
+    assert len(set(first["repeated_pairs"]["ids"])) == 2
+    (alone,) = evaluate_sts(model, tasks=["sts12"], data=data)
+    assert alone == {name: value for name, value in first.items() if name != "repeated_pairs"}
+    noisy = evaluate_tasks(model, ["sts12", "sts13"], data=data, noises=Noise.parse("case.upper"))
+    assert ["repeated_pairs" in row for row in noisy] == [True, False, True, False]
 
 
 def test_items_give_the_same_correlation_though_they_are_rounded() -> None:

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from holdfast.errors import UserError
-from holdfast.evaluation.samples import Sample, SeedBySeed, Shares
+from holdfast.evaluation.samples import Correlations, Sample, SeedBySeed, Shares, resampled_together
 from holdfast.evaluation.seed_variance import LEVEL, Array, StandardError, standard_error
 
 RESAMPLES = 2000
@@ -49,6 +49,29 @@ def resample(sample: Sample, *, seed: int, name: str, resamples: int = RESAMPLES
     """
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     return Resampled(sample, sample.scores(), sample.resampled(rng, resamples))
+
+
+def resample_together(
+    tasks: Sequence[Resampled], ids: Sequence[Sequence[str | None]], *, seed: int, name: str
+) -> list[Resampled]:
+    """Draw the resamples of several tasks again, with items that several of them have drawn together.
+
+    Without this, the interval of the mean of tasks that share items is too narrow. One task, tasks that share none, and
+    those that are not correlations stay as they are.
+
+    Args:
+        tasks: T tasks with R resamples each.
+        ids: for each task, an id of each of its items, or None: see `holdfast.evaluation.samples.resampled_together`.
+        seed: the seed of all draws.
+        name: name of the mean, which makes its draws independent of others with the same seed.
+    """
+    samples = [task.sample for task in tasks]
+    correlations = [sample for sample in samples if isinstance(sample, Correlations)]
+    if len(tasks) == 1 or len(correlations) < len(tasks) or not any(each is not None for own in ids for each in own):
+        return list(tasks)
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    drawn = resampled_together(correlations, ids, rng, len(tasks[0].drawn))
+    return [Resampled(task.sample, task.scores, own) for task, own in zip(tasks, drawn, strict=True)]
 
 
 def percentile_interval(drawn: Array) -> tuple[float, float]:

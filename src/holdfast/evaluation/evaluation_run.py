@@ -18,7 +18,7 @@ from holdfast.evaluation.noisy_task import with_noise, with_noisy_queries
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
 from holdfast.evaluation.retrieval import RetrievalOptions, evaluate_retrieval, is_retrieval, load_retrieval
 from holdfast.evaluation.space import evaluate_space
-from holdfast.evaluation.sts import ALL_STS_TASKS, STS_TASKS, StsTask, load_sts
+from holdfast.evaluation.sts import ALL_STS_TASKS, STS_TASKS, StsTask, load_sts, with_repeated_pairs
 from holdfast.evaluation.task_sample import sample_labelled, sample_pairs, sampled_row
 from holdfast.evaluation.transfer import FOLDS, TRANSFER_TASKS, TransferTask, load_transfer
 from holdfast.evaluation.vectors import Encode, ExtendedTask, LoadedTask, score_tasks
@@ -131,7 +131,8 @@ def evaluate_tasks(
     loaded = [each for task in loaded for each in in_forms(_versions(task, noises, limit), forms)]
     rows = []
     if loaded:
-        rows += score_tasks(model, loaded, precision=precision, progress=progress, shared=True, started=started)
+        scored = score_tasks(model, loaded, precision=precision, progress=progress, shared=True, started=started)
+        rows += with_repeated_pairs(scored)
         rows = with_losses(rows) if forms else rows
     for collection in collections:
         noisy = with_noisy_queries(collection, noises)
@@ -153,7 +154,7 @@ def evaluate_sts_dev(
     task: LoadedTask = StsTask(load_pairs("stsb", "dev", data=data, text=text))
     if limit is not None:
         (task,) = _versions(task, (), limit)
-    return score_tasks(model, [task])
+    return with_repeated_pairs(score_tasks(model, [task]))
 
 
 def _versions(task: LoadedTask, noises: Sequence[Noise], limit: int | None) -> list[LoadedTask]:

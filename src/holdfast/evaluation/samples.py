@@ -143,7 +143,7 @@ class Correlations:
 
     def scores(self) -> Array:
         """Return correlations x100: (V,)."""
-        return np.asarray(self._correlations(np.ones((self.count, 1)))[0])
+        return np.asarray(self.scores_of(np.ones((self.count, 1)))[0])
 
     def resampled(self, rng: np.random.Generator, resamples: int) -> Array:
         """Return correlations x100 of resamples: (resamples, V)."""
@@ -152,10 +152,10 @@ class Correlations:
             columns = len(drawn)
             cells = (drawn * columns + np.arange(columns)[:, None]).ravel()
             counts = np.bincount(cells, minlength=self.count * columns).reshape(self.count, columns)
-            parts.append(self._correlations(counts.astype(np.float64)))
+            parts.append(self.scores_of(counts.astype(np.float64)))
         return np.concatenate(parts)
 
-    def _correlations(self, counts: Array) -> Array:
+    def scores_of(self, counts: Array) -> Array:
         """Return correlations x100, (r, V), from the number of draws of each item, (n, r)."""
         gold, gold_square = self._gold.centred(counts)
         weighted = counts * gold
@@ -165,6 +165,37 @@ class Correlations:
             with np.errstate(invalid="ignore", divide="ignore"):  # all values are equal: there is no correlation
                 found[:, column] = 100.0 * (weighted * ranks).sum(axis=0) / np.sqrt(gold_square * square)
         return found
+
+
+def resampled_together(
+    samples: Sequence[Correlations], ids: Sequence[Sequence[str | None]], rng: np.random.Generator, resamples: int
+) -> list[Array]:
+    """Return scores x100 on resamples in which an item that several samples have is drawn for all of them together.
+
+    Each distinct item is drawn a Poisson(1) number of times: the number of draws of a sample varies a little, on which
+    correlations do not depend.
+
+    Args:
+        samples: of the same V models.
+        ids: for each sample, an id of each item, which an equal item of another sample has, too; None: no other has it.
+        rng: generator of the draws.
+        resamples: their number.
+
+    Returns:
+        For each sample its scores, (resamples, V).
+    """
+    numbers: dict[tuple[int, int] | str, int] = {}
+    rows = [
+        np.array([numbers.setdefault((place, n) if each is None else each, len(numbers)) for n, each in enumerate(own)])
+        for place, own in enumerate(ids)
+    ]
+    parts: list[list[Array]] = [[] for _ in samples]
+    block = max(1, _NUMBERS_AT_ONCE // len(numbers))
+    for start in range(0, resamples, block):
+        counts = rng.poisson(1.0, size=(len(numbers), min(block, resamples - start))).astype(np.float64)
+        for part, sample, own in zip(parts, samples, rows, strict=True):
+            part.append(sample.scores_of(counts[own]))
+    return [np.concatenate(part) for part in parts]
 
 
 def _item_draws(rng: np.random.Generator, resamples: int, count: int) -> Iterator[npt.NDArray[np.int64]]:
@@ -200,7 +231,7 @@ class SeedBySeed:
 
 
 class _Ranks:
-    """Mean ranks of n values in any resample of them, without another sort.
+    """Mean ranks of n values in any resample of them, of n draws or another number, without another sort.
 
     A value's mean rank is the number of drawn items below it, plus half of those equal to it (itself included), plus
     one half: these are sums of the counts in the order of the values. A resample is a column, so that all sums run
@@ -219,5 +250,5 @@ class _Ranks:
             drawn = np.add.reduceat(drawn, self._starts, axis=0)
         ranks = np.cumsum(drawn, axis=0)
         ranks -= 0.5 * drawn
-        ranks -= 0.5 * len(counts)
+        ranks -= 0.5 * counts.sum(axis=0)
         return ranks[self.group], (drawn * ranks * ranks).sum(axis=0)

@@ -7,6 +7,7 @@ the mean of the seven test sets.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ ALL_STS_TASKS = (*STS_TASKS, "sickr-full")
 _SPLITS = {"sickr-full": "all"}
 # Cosines of float32 vectors that differ by less than this differ by rounding only.
 _ROUNDING = 1e-6
+_IDS = "pair_ids"
 # Decimals of the cosines in a row's items: enough not to make ties, which would change Spearman's correlation.
 _DECIMALS = 12
 
@@ -55,7 +57,9 @@ class StsTask:
 
     def score(self, encode: Encode) -> dict[str, Any]:
         """Return the task's row of results, with its items; see `evaluate_sts`."""
-        return score_pairs(self.pairs, encode(self.pairs.sentences1), encode(self.pairs.sentences2), items=True)
+        row = score_pairs(self.pairs, encode(self.pairs.sentences1), encode(self.pairs.sentences2), items=True)
+        pairs = zip(self.pairs.sentences1, self.pairs.sentences2, strict=True)
+        return {**row, _IDS: [_pair_id(*pair) for pair in pairs]}
 
 
 def measured_split(task: str) -> str:
@@ -110,8 +114,8 @@ def evaluate_sts(
         For each task ``{task, split, n, metrics: {spearman, pearson}, subsets, data_sha256, source, items: {gold,
         similarity}, truncated: {texts, of, tokens, lost_percent}}``; correlations are x100; ``subsets`` holds ``{name:
         {n, spearman, pearson}}`` for the years that have subsets; ``items`` are the pairs' scores and cosines, in the
-        data's order; ``truncated`` counts the distinct sentences that exceed the model's
-        length limit.
+        data's order; of several tasks, ``repeated_pairs`` as in `with_repeated_pairs`; ``truncated`` counts the
+        distinct sentences that exceed the model's length limit.
 
     Raises:
         UserError: a task is unknown, data is missing or damaged, or the correlation is undefined (vectors that are not
@@ -119,7 +123,34 @@ def evaluate_sts(
     """
     # Load all data first, so that a missing file is reported before minutes of encoding.
     loaded = [load_sts(task, data=data, text=text) for task in dict.fromkeys(tasks)]
-    return score_tasks(model, loaded, precision=precision, progress=progress)
+    return with_repeated_pairs(score_tasks(model, loaded, precision=precision, progress=progress))
+
+
+def with_repeated_pairs(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of `StsTask.score`, those of several tasks with the pairs that another task has, too, but for noise.
+
+    The row has ``repeated_pairs: {places, ids}``: places in the data's order, and an id of each of these pairs, equal
+    in all rows. So can an average over tasks draw them together. Other rows stay the same.
+    """
+    tasks_with: dict[str, set[str]] = {}
+    clean = [row for row in rows if _IDS in row and "noise" not in row]
+    for row in clean:
+        for each in row[_IDS]:
+            tasks_with.setdefault(each, set()).add(row["task"])
+    several = len({row["task"] for row in clean}) > 1
+    made = []
+    for row in rows:
+        ids = row.get(_IDS, ()) if several and "noise" not in row else ()
+        places = [place for place, each in enumerate(ids) if len(tasks_with[each]) > 1]
+        repeated = {"repeated_pairs": {"places": places, "ids": [ids[place] for place in places]}} if ids else {}
+        made.append({**{name: value for name, value in row.items() if name != _IDS}, **repeated})
+    return made
+
+
+def _pair_id(first: str, second: str) -> str:
+    """Return a hash of a pair in either order, whatever its case and blanks."""
+    texts = sorted(" ".join(text.lower().split()) for text in (first, second))
+    return hashlib.sha256("\t".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def score_pairs(pairs: ScoredPairs, vectors1: Vectors, vectors2: Vectors, *, items: bool = False) -> dict[str, Any]:

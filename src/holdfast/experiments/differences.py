@@ -12,7 +12,7 @@ from holdfast.evaluation.comparison import RESAMPLES, Resampled, interval_shown,
 from holdfast.evaluation.multiple_comparisons import holm
 from holdfast.evaluation.pairing.attacked import attacked_by_all
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, Side
-from holdfast.evaluation.pairing.rows import difference_row, draw
+from holdfast.evaluation.pairing.rows import difference_row, draw, drawn_together
 from holdfast.evaluation.samples import SeedBySeed
 from holdfast.experiments.baseline_values import ValuePlace
 from holdfast.experiments.measures import rows_behind
@@ -136,7 +136,8 @@ class _PairedValues:
             return None  # a note says why
         counts = {len(first.sources), len(second.sources)}
         paired = counts == {len(other["seeds"])} != {1} and baseline["seeds"] == other["seeds"]
-        return _Compared(keys, [drawn[key] for key in keys], first, second, paired)
+        tasks = drawn_together(keys, [drawn[key] for key in keys], first.sources[0], seed=self._seed)
+        return _Compared(keys, tasks, first, second, paired)
 
     def _mean(self, baseline: str, other: str, columns: Sequence[str]) -> _Compared | None:
         """Pair two means over columns of the same models: of different items, or of attacks on the same texts."""
@@ -159,7 +160,10 @@ class _PairedValues:
         if len(of_splits) < len(splits):
             return None
         one = parts[0]  # all have the same seeds
-        return _Compared([part.keys[0] for part in parts], of_splits, one.baseline, one.other, one.paired_seeds)
+        keys = [part.keys[0] for part in parts]
+        if len(of_splits) == len(parts):
+            of_splits = drawn_together(keys, of_splits, one.baseline.sources[0], seed=self._seed)
+        return _Compared(keys, of_splits, one.baseline, one.other, one.paired_seeds)
 
     def _of_one_split(self, parts: Sequence[_Compared]) -> Resampled | None:
         """Average the values of one split: a text is drawn together with all attacks on it.

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.evaluation.comparison import RESAMPLES, Resampled, difference, resample
+from holdfast.evaluation.comparison import RESAMPLES, Resampled, difference, resample, resample_together
 from holdfast.evaluation.pairing.attacked import attacked_samples
 from holdfast.evaluation.pairing.audited import audited_samples
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, Side
@@ -16,6 +16,7 @@ from holdfast.evaluation.pairing.transferred import transferred_samples
 from holdfast.evaluation.samples import SeedBySeed
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.evaluation.transfer import TRANSFER_TASKS
+from holdfast.forms import form_of
 
 _AVERAGES = {("sts average", "spearman"): STS_TASKS, ("transfer average", "accuracy"): TRANSFER_TASKS}
 _WHOLE_SPLITS = ("test", "all")
@@ -45,7 +46,7 @@ def compare(
         UserError: the results have nothing in common, different items, items of different attacks, or no items.
     """
     drawn, notes = draw(baseline, other, seed=seed, resamples=resamples)
-    groups = {key: [task] for key, task in drawn.items()} | dict(_averages(drawn))
+    groups = {key: [task] for key, task in drawn.items()} | dict(_averages(drawn, baseline.sources[0], seed))
     rows = []
     for key, tasks in groups.items():
         try:
@@ -99,7 +100,30 @@ def difference_row(
     }
 
 
-def _averages(drawn: Mapping[RowKey, Resampled]) -> Iterator[tuple[RowKey, list[Resampled]]]:
+def drawn_together(
+    keys: Sequence[RowKey], tasks: Sequence[Resampled], source: ComparedResult, *, seed: int
+) -> list[Resampled]:
+    """Return the tasks of a mean with items that several of them have drawn together; ``source`` is one of the results.
+
+    Results of earlier versions do not tell these items; their tasks stay as they are.
+    """
+    ids = [_ids_of(key, task.sample.count, source) for key, task in zip(keys, tasks, strict=True)]
+    return resample_together(tasks, ids, seed=seed, name="/".join(key.seed_name for key in keys))
+
+
+def _ids_of(key: RowKey, count: int, source: ComparedResult) -> list[str | None]:
+    """Return the id of each of a row's items that another row of the result has, too; None for others."""
+    ids: list[str | None] = [None] * count
+    for row in source.result["results"]:
+        if (row["task"], row["split"], form_of(row)) == (key.task, key.split, key.form) and "repeated_pairs" in row:
+            for place, each in zip(row["repeated_pairs"]["places"], row["repeated_pairs"]["ids"], strict=True):
+                ids[place] = each
+    return ids
+
+
+def _averages(
+    drawn: Mapping[RowKey, Resampled], source: ComparedResult, seed: int
+) -> Iterator[tuple[RowKey, list[Resampled]]]:
     # A task that is paired seed by seed has its models in a different order.
     whole = {
         key: task
@@ -110,7 +134,9 @@ def _averages(drawn: Mapping[RowKey, Resampled]) -> Iterator[tuple[RowKey, list[
         tasks = _AVERAGES[name, metric]
         found = {key.task: task for key, task in whole.items() if (key.metric, key.form) == (metric, form)}
         if all(task in found for task in tasks):
-            yield RowKey(name, "test", None, metric, form), [found[task] for task in tasks]
+            keys = [key for task in tasks for key in whole if whole[key] is found[task]]
+            own = drawn_together(keys, [found[task] for task in tasks], source, seed=seed)
+            yield RowKey(name, "test", None, metric, form), own
 
 
 def _check_kinds(sources: Sequence[ComparedResult]) -> None:
