@@ -75,6 +75,12 @@ def test_the_vectors_are_those_of_sentence_transformers(here: Path, texts: list[
     assert np.abs(encode_sentences(load_sentence_transformer("static"), texts) - own).max() < 1e-6
 
 
+def test_misspellings_are_no_entries_of_its_vocabulary(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["harden", "static", "--corpus", "texts.txt", "--no-audit", "--max-steps", "1", "--batch-size", "8"]
+    assert main([*command, "--typo-vocabulary", "100", "--output", "hard"]) == 2
+    assert "misspellings in the vocabulary need a fast WordPiece tokeniser" in capsys.readouterr().err
+
+
 def test_the_form_for_training_has_the_same_vectors_and_table(here: Path, texts: list[str]) -> None:
     model = load_sentence_transformer("static", device="cpu")
     given = [*texts, "", "xyz qq", "[CLS] dog", "Dog"]

@@ -103,6 +103,12 @@ def test_a_rare_word_of_the_corpus_may_be_an_error_and_a_frequent_one_is_not() -
     assert SpellingCorrection.of([*["gardn"] * 3, *others], own)("the gardn") == "the gardn"
 
 
+def test_a_word_is_not_joined_with_an_abbreviation() -> None:
+    correct = SpellingCorrection.of(["their camera is broken"] * 3)
+    assert correct("the ir camera is broken") == "their camera is broken"
+    assert correct("the IR camera is broken") == "the IR camera is broken"
+
+
 def test_without_texts_the_words_are_english() -> None:
     correct = SpellingCorrection.of([])
     assert correct("teh gardn of zorbelim") == "the garden of zorbelim"

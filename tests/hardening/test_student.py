@@ -14,6 +14,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize
 
 from holdfast.errors import UserError
+from holdfast.hardening.distillation_run import _is_model
 from holdfast.hardening.student import (
     NewStudent,
     TeacherLayers,
@@ -22,6 +23,7 @@ from holdfast.hardening.student import (
     parse_student,
     without_projection,
 )
+from holdfast.hardening.student_card import space_of
 from holdfast.input_limits import position_table
 from holdfast.models import load_sentence_transformer
 
@@ -199,3 +201,17 @@ def test_a_model_without_positions_is_not_extended(make_encoder_model: Callable[
     assert limit is not None
     with pytest.raises(UserError, match=r"--max-positions 5000: small takes \d+ tokens, and has no table to extend"):
         extend_positions(model, 5000, "small")
+
+
+def test_checkpoints_are_no_part_of_the_finished_model() -> None:
+    assert _is_model(Path("model.safetensors"))
+    assert _is_model(Path("1_Dense/model.safetensors"))
+    assert not _is_model(Path("checkpoint-20/model.safetensors"))
+    assert not _is_model(Path("best/model.safetensors"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "made", "space"), [("student", 384, "teacher"), ("student", 128, "student"), ("teacher", 384, "teacher")]
+)
+def test_a_student_as_wide_as_its_teacher_is_in_its_space(asked: str, made: int, space: str) -> None:
+    assert space_of({"space": asked, "dimensions": 384}, {"dimensions": made}) == space

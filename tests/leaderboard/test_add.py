@@ -215,3 +215,6 @@ def test_places_in_a_command() -> None:
     assert without_places("holdfast leaderboard run ~/a/b --output ../x/y c/d --prompt 'query: '") == (
         "holdfast leaderboard run b --output y c/d --prompt 'query: '"
     )
+    assert without_places("holdfast leaderboard run m --output=/home/me/out --config=~/my.yaml --prompt='a/ b'") == (
+        "holdfast leaderboard run m --output=out --config=my.yaml '--prompt=a/ b'"
+    )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from small_results import attack, audit, example, write
 
+from holdfast.cli.diff import marked
 from holdfast.edits.words import pieces
 from holdfast.errors import UserError
 from holdfast.report.examples import LONG, ShownExamples, as_json, collect_examples, script_json
@@ -65,6 +66,17 @@ def test_the_nearest_texts_of_an_attack_on_neighbours_are_shown(tmp_path: Path) 
     first, second = collected(tmp_path, attack("a", 50, examples=[example(0, **lost), skipped])).shown
     assert first.neighbours == ("nearest before", "nearest after")
     assert second.neighbours == ()
+
+
+def test_places_count_the_characters_of_the_text_as_it_was_read(tmp_path: Path) -> None:
+    text = "We met \u2028 at the old bridge today"
+    row = example(0, original=text, adversarial=text.replace("bridge", "viaduct"), changed=[[5, "bridge", "viaduct"]])
+    spanned = {**row, "changed": [], "spans": [[text.index("bridge"), text.index("bridge") + 6, "viaduct"]]}
+    expected = ("We met \\u2028 at the old ", ("bridge", "viaduct"), " today")
+    found = collected(tmp_path, attack("a", 50, examples=[row, spanned]))
+    assert [each.pieces for each in found.shown] == [expected] * 2
+    for each in (row, spanned):
+        assert "old [-bridge-]{+viaduct+} today" in marked({**each, "passes": 1, "words": 6}).plain
 
 
 def test_long_texts_keep_their_changes(tmp_path: Path) -> None:

@@ -133,6 +133,24 @@ def test_audits_are_drawn_with_hold_against_move_and_peoples_noise_beside_synthe
     assert noise_bars(old, colours) is None
 
 
+def test_audits_of_seeds_are_drawn_once_by_their_mean(tmp_path: Path) -> None:
+    both = [audit_of_both_sides(f"a-{n}", *values) for n, values in enumerate(((0.9, 0.4), (0.7, 0.8)), start=1)]
+    words = [write(tmp_path / f"{n}.json", value) for n, value in enumerate(both)]
+    sources, colours = read_sources([",".join(words)]), {"a-1 (2 seeds)": "c0"}
+    chart, bars = sides_chart(sources, colours), noise_bars(sources, colours)
+    assert chart is not None
+    assert bars is not None
+    (mark,) = chart.marks
+    assert (mark.x, mark.y) == pytest.approx((0.7, 0.6))
+    assert [len(own) for _, own in bars.groups] == [1, 1]
+    (bar,) = bars.groups[1][1]
+    assert (bar.value, bar.low, bar.high) == pytest.approx((0.8, 0.7, 0.9))
+    attacked = [write(tmp_path / f"attacked-{n}.json", {**audit(), "model": f"b-{n}"}) for n in (1, 2)]
+    success = audit_bars(read_sources([",".join(attacked)]), {"b-1 (2 seeds)": "c0"})
+    assert success is not None
+    assert [len(own) for _, own in success.groups] == [1]
+
+
 def test_audits_and_step_costs(tmp_path: Path) -> None:
     sources, colours = read(tmp_path, audit())
     bars = audit_bars(sources, colours)

@@ -329,3 +329,15 @@ def test_tasks_of_mteb_have_a_table_of_their_own(tmp_path: Path) -> None:
     assert [cell.best for cell in (table.rows[0][1], table.rows[1][1])] == [False, True]
     assert by_id["transfer"].columns == ("model", "mr"), "mteb's accuracies are not x100, nor of the same protocol"
     assert "similarity" not in by_id
+
+
+def test_a_task_of_mteb_counts_once_in_the_average(tmp_path: Path) -> None:
+    splits = {"STS12": {"test": 0.9}, "STS22": {"test de": 0.3, "test fr": 0.3, "test es": 0.3}}
+    rows = [
+        row(f"mteb:{task}", split=split, metrics={"main_score": score})
+        for task, own in splits.items()
+        for split, score in own.items()
+    ]
+    table = tables.mteb_table(tables.mteb_scores(read(tmp_path, result("evaluate", "runs/a", rows))))
+    assert texts(table)[0][-1] == "60.00"
+    assert len(table.columns) == 6

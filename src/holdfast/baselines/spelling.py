@@ -145,7 +145,7 @@ class SpellingCorrection:
         """Return a word and its next one as one word, if that is what was meant."""
         first, second = tokens[place].lower, tokens[place + 1].lower
         word = first + second
-        if not (is_letters(tokens[place + 1].text) and self._model.is_known(word)):
+        if not (tokens[place + 1].open and self._model.is_known(word)):
             return None
         after = self._known(tokens, place + 2)
         both_known = self._model.is_known(first) and self._model.is_known(second)

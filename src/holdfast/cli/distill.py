@@ -32,6 +32,8 @@ def distill(settings: DistillSettings, call: Call) -> None:
 
 
 def _rows(result: Mapping[str, Any]) -> dict[str, str]:
+    from holdfast.hardening.student_card import space_of
+
     protocol, made = result["protocol"], result["made"]
     corpus = protocol["corpus"]
     shape = ", ".join(f"{value} {name}" for name, value in protocol["shape"].items())
@@ -41,7 +43,7 @@ def _rows(result: Mapping[str, Any]) -> dict[str, str]:
         "corpus": f"{corpus['source']}, {corpus['sentences']:,} texts",
         "steps": f"{made['steps']:,} in {made['train_seconds'] / 60:.1f} min",
         "size": f"{made['parameters'] / 1e6:.1f} M weights, {made['megabytes']:.1f} MB in {made['stored']}",
-        "vectors": f"{made['dimensions']} numbers, in the {protocol['space']}'s space",
+        "vectors": f"{made['dimensions']} numbers, in the {space_of(protocol, made)}'s space",
         "speed": f"{made['speed']:.1f} times the teacher's ({made['texts_per_second']:,.0f} and "
         f"{made['teacher_texts_per_second']:,.0f} texts/s)",
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -276,14 +277,14 @@ def _finish(
     half = settings.export == "fp16"
     student.to("cpu", dtype=torch.float16 if half else torch.float32)
     export(student, run.folder, "", half=half)
-    made["megabytes"] = (
-        sum(path.stat().st_size for path in run.folder.glob("**/*.safetensors") if _is_model(path)) / 1e6
-    )
+    weights = (path for path in run.folder.glob("**/*.safetensors") if _is_model(path.relative_to(run.folder)))
+    made["megabytes"] = sum(path.stat().st_size for path in weights) / 1e6
     export(student, run.folder, student_card(run.record, made, rows), half=half)
     return run.finish(run.protocol() | read_as(parts.teacher), rows, {"train_seconds": seconds}, device, made=made)
 
 
-def _is_model(path: Any) -> bool:
+def _is_model(path: Path) -> bool:
+    """Return True for a file of the finished model, by its path in the run's folder."""
     return not any(part.startswith(("checkpoint-", "best")) for part in path.parts)
 
 

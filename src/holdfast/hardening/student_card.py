@@ -26,7 +26,7 @@ def student_card(record: Mapping[str, Any], made: Mapping[str, Any], rows: Seque
     }
     settings = "\n".join(f"| {name} | {value} |" for name, value in _settings(record, made))
     space = "its teacher's space: it can search an index of the teacher"
-    if record["space"] == "student" and made["dimensions"] != record["dimensions"]:
+    if space_of(record, made) == "student":
         space = "a space of its own: an index has to be made with it"
     terms = f"Attribution: {record['attribution']}." if record["attribution"] else "Its owner's terms apply."
     return f"""---
@@ -90,3 +90,11 @@ def _settings(record: Mapping[str, Any], made: Mapping[str, Any]) -> list[tuple[
     rows += [(key.replace("_", " "), f"`{value}`") for key, value in record["training"].items() if value is not None]
     rows += [(key, f"`{value}`") for key, value in record["options"].items()]
     return [*rows, ("holdfast", record["versions"]["holdfast"])]
+
+
+def space_of(record: Mapping[str, Any], made: Mapping[str, Any]) -> str:
+    """Return "student" for vectors in a space of the student's own, "teacher" for those in its teacher's.
+
+    A student of the teacher's width has the teacher's space, whatever was asked for: nothing is projected.
+    """
+    return "student" if record["space"] == "student" and made["dimensions"] != record["dimensions"] else "teacher"

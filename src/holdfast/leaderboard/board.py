@@ -116,8 +116,12 @@ def make_entry(settings: LeaderboardAddSettings, parts: Sequence[PartResult], su
 
 def without_places(command: str) -> str:
     """Return a command with the last parts of absolute paths, and of paths from the current or home folder, alone."""
-    words = [Path(word).name if word.startswith(("/", "./", "../", "~")) else word for word in shlex.split(command)]
-    return shlex.join(words)
+    return shlex.join(map(_without_place, shlex.split(command)))
+
+
+def _without_place(word: str) -> str:
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    return option + equals + (Path(value).name if value.startswith(("/", "./", "../", "~")) else value)
 
 
 def _source_of(model: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.audit.item_names import item_name
@@ -17,13 +18,17 @@ _NOISE = (HUMAN, SYNTHETIC)
 
 def sides_chart(sources: Sequence[ReportSource], colours: Colours) -> Chart | None:
     """Chart the mean stability under hold edits against P(hold edit nearer than move edit); None without both."""
-    places = {}
+    found: dict[str, list[tuple[float, float]]] = {}
     for source in _audits(sources):
         hold, move = _mean_stability(source), _nearer(source)
         if hold is not None and move is not None:
-            places[source.label] = (hold, move)
-    if not places:
+            found.setdefault(source.label, []).append((hold, move))
+    if not found:
         return None
+    places = {
+        label: (statistics.fmean(hold for hold, _ in seeds), statistics.fmean(move for _, move in seeds))
+        for label, seeds in found.items()
+    }
     title = "Hold against move"
     marks = tuple(
         Mark(hold, move, colours[label], "circle", f"{label}: stability {hold:.3f}, P {move:.3f}", label=label)
@@ -50,18 +55,19 @@ def sides_chart(sources: Sequence[ReportSource], colours: Colours) -> Chart | No
 
 def noise_bars(sources: Sequence[ReportSource], colours: Colours) -> Bars | None:
     """Chart the stability under each kind of noise, people's and synthetic, by model; None without any."""
-    groups: dict[str, list[Bar]] = {}
+    found: dict[str, dict[str, list[Mapping[str, float]]]] = {}
     for group in _NOISE:
         for source in _audits(sources):
             for row in source.rows:
-                metrics = row["metrics"]
-                if row.get("group") == group and "stability" in metrics:
-                    ends = metrics.get("stability_low"), metrics.get("stability_high")
-                    value = metrics["stability"]
-                    bar = Bar(source.label, value, *ends, colours[source.label], f"{value:.3f}")
-                    groups.setdefault(f"{item_name(row)} ({group})", []).append(bar)
-    if not any(HUMAN in name for name in groups):
+                if row.get("group") == group and "stability" in row["metrics"]:
+                    own = found.setdefault(f"{item_name(row)} ({group})", {})
+                    own.setdefault(source.label, []).append(row["metrics"])
+    if not any(HUMAN in name for name in found):
         return None
+    groups = {
+        name: [_stability_bar(label, seeds, colours[label]) for label, seeds in own.items()]
+        for name, own in found.items()
+    }
     title = "Stability under noise"
     rows = tuple(
         (TableCell(name), TableCell(bar.label), *(number_cell(v, 3) for v in (bar.value, bar.low, bar.high)))
@@ -72,12 +78,19 @@ def noise_bars(sources: Sequence[ReportSource], colours: Colours) -> Bars | None
         id="noise",
         title=title,
         note="Noise in a tenth of the words: as people and their machines make it, and typing errors drawn at random. "
-        "Higher is more robust. Whiskers: 95 % bootstrap interval.",
+        "Higher is more robust. Whiskers: 95 % bootstrap interval; of several seeds lowest and highest.",
         axis="stability",
         groups=tuple((name, tuple(bars)) for name, bars in groups.items()),
         data=Table("noise-data", title, ("noise", "model", "value", "low", "high"), rows, labels=2),
         top=1.0,
     )
+
+
+def _stability_bar(label: str, seeds: Sequence[Mapping[str, float]], colour: str) -> Bar:
+    values = [metrics["stability"] for metrics in seeds]
+    value, spread = statistics.fmean(values), (min(values), max(values))
+    ends = (seeds[0].get("stability_low"), seeds[0].get("stability_high")) if len(seeds) == 1 else spread
+    return Bar(label, value, *ends, colour, f"{value:.3f}")
 
 
 def _audits(sources: Sequence[ReportSource]) -> Iterator[ReportSource]:

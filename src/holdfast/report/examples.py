@@ -11,6 +11,7 @@ from holdfast.edits.words import pieces, spanned_pieces
 from holdfast.errors import UserError
 from holdfast.report.result_sources import ReportSource
 from holdfast.report.tables import task_of
+from holdfast.results import shown
 from holdfast.runs.run_log import number_of
 
 OUTCOMES = ("succeeded", "failed", "skipped")
@@ -89,9 +90,12 @@ def _example(source: ReportSource, row: Mapping[str, Any]) -> tuple[ShownExample
             spanned_pieces(row["original"], spans) if spans else pieces(row["original"], row["adversarial"], changes)
         )
         cut = tuple(split)
-        cut = tuple(piece if isinstance(piece, str) else (str(piece[0]), str(piece[1])) for piece in cut)
+        cut = tuple(
+            shown(piece) if isinstance(piece, str) else (shown(str(piece[0])), shown(str(piece[1]))) for piece in cut
+        )
     except (TypeError, ValueError) as error:
         raise UserError(f"{source.path}: an example's 'changed' is not a list of changes: {error}") from error
+    row = shown(row)
     long = sum(len(piece) if isinstance(piece, str) else len(piece[0]) + len(piece[1]) for piece in cut) > LONG
     task = row.get("item") or _attacked(source) or source.kind
     neighbours = row.get("neighbours") or _nearest(row)

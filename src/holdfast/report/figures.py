@@ -96,16 +96,18 @@ def _bars_data(id: str, title: str, group: str, groups: Mapping[str, Sequence[Ba
 
 def audit_bars(sources: Sequence[ReportSource], colours: Colours) -> Bars | None:
     """Chart the items of audits that searched for an adversarial text, by model; None without any."""
-    groups: dict[str, list[Bar]] = {}
+    found: dict[str, dict[str, list[Mapping[str, float]]]] = {}
     for source in _of(sources, "audit"):
         for row in source.rows:
             if "success_rate" in row["metrics"]:
-                bar = _success_bar(source.label, [row["metrics"]], colours)
-                groups.setdefault(item_name(row), []).append(bar)
-    if not groups:
+                found.setdefault(item_name(row), {}).setdefault(source.label, []).append(row["metrics"])
+    if not found:
         return None
+    groups = {
+        item: [_success_bar(label, seeds, colours) for label, seeds in own.items()] for item, own in found.items()
+    }
     title = "Success of the audit's attacks"
-    note = "Lower is more robust. Whiskers: 95 % bootstrap interval."
+    note = "Lower is more robust. Whiskers: 95 % bootstrap interval; of several seeds lowest and highest."
     data = _bars_data("audit-success", f"{title}, %", "item", groups)
     return Bars("audit-success", title, note, "texts, %", _grouped(groups), data, top=100.0)
 

@@ -86,7 +86,10 @@ def read_sources(words: Sequence[str]) -> list[ReportSource]:
                 raise UserError(f"{path} is given twice: name each result once")
             seen[path.resolve()] = path
             read, state = read_with_state(path)
-            result = shown(_without_items(read))
+            read = _without_items(read)
+            # Places in the texts of examples count their characters as they are: those are escaped after the places.
+            examples = {"examples": read["examples"]} if "examples" in read else {}
+            result = {**shown({name: value for name, value in read.items() if name not in examples}), **examples}
             _check_rows(result, path)
             if "examples" in result:
                 examples_of(result, path)

@@ -71,15 +71,26 @@ def mteb_scores(sources: Iterable[ReportSource]) -> Scores:
         for label, scores in found.items()
     }
     names = tuple(dict.fromkeys(name for own_scores in scores.values() for name in own_scores))
-    return with_average(scores, AVERAGE, names) if len(names) > 1 else scores
+    # A task counts once, however many languages or splits it has.
+    tasks: dict[str, list[str]] = {}
+    for row in (row for source in own for row in source.rows if is_mteb(row["task"])):
+        name = task_of(row).removeprefix(MTEB)
+        tasks[row["task"]] = list(dict.fromkeys([*tasks.get(row["task"], []), name]))
+    by_task = scores
+    for task, columns in tasks.items():
+        by_task = with_average(by_task, task, columns)
+    averages = with_average(by_task, AVERAGE, tuple(tasks))
+    mean = {label: {AVERAGE: found[AVERAGE]} if AVERAGE in found else {} for label, found in averages.items()}
+    return {label: {**found, **mean[label]} for label, found in scores.items()} if len(names) > 1 else scores
 
 
 def mteb_table(scores: Scores) -> Table:
     """Return the table of models by task of mteb."""
     note = (
-        "Main scores ×100, as the library mteb computes them; bold is best. The average is over the shown columns, of "
+        "Main scores ×100, as the library mteb computes them; bold is best. The average is over the tasks, each the "
+        "mean of its columns, of models that have all of them. Small numbers: ± the standard deviation over several "
+        "seeds."
     )
-    note += "models that have all of them. Small numbers: ± the standard deviation over several seeds."
     return score_table(scores, (), id="mteb", title="Tasks of mteb", note=note)
 
 

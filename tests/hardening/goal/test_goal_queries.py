@@ -96,6 +96,18 @@ def test_a_labelled_collection_brings_its_documents_and_versions(tmp_path: Path)
     assert min(map(len, parts)) > 5
 
 
+def test_a_file_of_queries_replaces_neither_the_clean_ones_nor_a_noise(tmp_path: Path) -> None:
+    folder = collection(tmp_path / "beir")
+    for name, word in (("clean", "CLEANED"), ("typing", "TYPED")):
+        lines = [json.dumps({"_id": f"q{i}", "text": f"{word} {i}"}) for i in range(40)]
+        (folder / f"queries-{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    group = goal_texts([LONG], [], [], [Noise("typing", 1.0)], collection=labelled_collection(folder)).groups[0]
+    assert list(group.versions) == ["clean", "typing", "queries-clean", "keyboard", "queries-typing"]
+    assert group.versions["clean"][0] == "query 0"
+    assert group.versions["queries-clean"][0] == "CLEANED 0"
+    assert group.versions["typing"][0] not in ("query 0", "TYPED 0")
+
+
 def test_a_collection_without_clean_queries_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"has no queries\.jsonl"):
         labelled_collection(collection(tmp_path / "beir", clean=False))

@@ -170,5 +170,6 @@ def _labelled(collection: Collection, noise: Sequence[Noise], seed: int, half: i
     for own in collection.queries:
         texts = dict(zip(own.ids, own.texts, strict=True))
         if own.name != CLEAN_FILE and all(query in texts for query in asked):
-            versions[version_name(own.name)] = [texts[query] for query in asked]
+            name = version_name(own.name)
+            versions[own.name if name in versions else name] = [texts[query] for query in asked]
     return QueryGroup(COLLECTION, versions, relevant, list(collection.documents()))

@@ -144,11 +144,12 @@ class MixedTexts:
         Raises:
             UserError: the model's tokeniser cannot have them.
         """
-        from holdfast.hardening.added_vocabulary import add_misspellings_of
+        from holdfast.hardening.added_vocabulary import add_misspellings_of, check_vocabulary
 
         wanted = self._misspellings_that_suit(model) if self.typo_vocabulary is None else self.typo_vocabulary
         if not wanted:
             return {}
+        check_vocabulary(model)
         self.plain = PlainVocabulary.of(model)
         entries = add_misspellings_of(model, self.all_texts(), wanted)
         self._vocabulary_line = f"{entries:,} misspellings are new entries of the vocabulary"
