@@ -14,6 +14,7 @@ from holdfast.adversary.geometry import Attacked, BatchGradients, GeometryAttack
 from holdfast.adversary.gradient_encoder import GradientEncoder, recovered_texts, with_texts
 from holdfast.edits.words import Words, is_content_word
 from holdfast.encoder import Encoder
+from holdfast.models import load_sentence_transformer
 
 VOCABULARY = "dog cat cow horse barn house tent runs sleeps eats plays red big old small slow".split()
 THESAURUS = {word: [other for other in VOCABULARY[i % 5 :: 2] if other != word] for i, word in enumerate(VOCABULARY)}
@@ -400,6 +401,20 @@ def test_an_attack_on_an_encoder_leaves_no_trace(make_encoder_model: Any, senten
     assert all(p.grad is None and p.requires_grad for p in model.parameters())
     assert not (found[0].loss_before.requires_grad)
     assert not (found[0].loss_after.requires_grad)
+
+
+def test_numbers_and_contractions_are_recovered_as_they_were_written() -> None:
+    model = load_sentence_transformer("bundled", device="cpu")
+    texts = [
+        "it cost 1,000,000 dollars, or 3.5 percent, at 10:30",
+        "we don't know the children's house, and we’re late",
+        "he said ' no ' to 3, 4 and 5, 600",
+        "it is 12 : 3",
+    ]
+    found = recovered_texts(model, model.preprocess(texts))
+    assert found[:2] == texts[:2]
+    assert found[2] == "he said ' no ' to 3, 4 and 5,600"
+    assert found[3] == texts[3]
 
 
 def test_texts_are_recovered_where_the_ids_allow_it(make_encoder_model: Any, sentences: list[str]) -> None:

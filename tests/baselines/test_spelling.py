@@ -103,6 +103,28 @@ def test_a_rare_word_of_the_corpus_may_be_an_error_and_a_frequent_one_is_not() -
     assert SpellingCorrection.of([*["gardn"] * 3, *others], own)("the gardn") == "the gardn"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "it says you’re locked out",
+        "why can’t I log in",
+        "I think I’d cancel",
+        "crème brûlée",
+        "the naïve model",
+        "a cliché",
+    ],
+)
+def test_typographic_apostrophes_and_accents_are_no_errors(text: str) -> None:
+    texts = ["it says your account is locked", "i can log in", "the crime of a nave", "ibm model"] * 3
+    assert SpellingCorrection.of(texts)(text) == text
+
+
+def test_an_accent_that_was_typed_stays_in_a_correction() -> None:
+    correct = SpellingCorrection.of(["das schöne haus mit dem geschäft"] * 9)
+    assert correct("das schönne haus") == "das schöne haus"
+    assert correct("mit dem geschàft") == "mit dem geschàft"
+
+
 def test_a_word_is_not_joined_with_an_abbreviation() -> None:
     correct = SpellingCorrection.of(["their camera is broken"] * 3)
     assert correct("the ir camera is broken") == "their camera is broken"

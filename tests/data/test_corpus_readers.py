@@ -223,6 +223,9 @@ def test_missing_folder_and_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "is a folder" in error_of(str(tmp_path))
     assert "no file matches" in error_of(str(tmp_path / "*.nothing"))
     assert "quotes in a text can break the rows" in error_of(write(tmp_path / "a.csv", "a,b\n"))
+    for name, why in (("a.csv.gz", "quotes in a text can break the rows"), ("a.json.gz", "give .jsonl")):
+        (tmp_path / name).write_bytes(gzip.compress(b"a,b\n"))
+        assert why in error_of(str(tmp_path / name))
     assert "empty part" in error_of(f"{tmp_path / 'sentences.txt'},")
     assert "did you mean 'wiki'" in error_of("wikki")
     for text in ("", "\n \n\t\n"):

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from holdfast.edits.misspellings import Misspellings
 from holdfast.edits.random_edits import RandomEdits
 from holdfast.edits.synonyms import ListedNeighbours
 from holdfast.edits.typing_errors import TYPING_ERRORS
@@ -113,3 +114,10 @@ def test_noise_changes_as_many_words_as_the_share_of_content_words() -> None:
 def test_an_unknown_name_lists_words_edits_and_noise() -> None:
     with pytest.raises(ValueError, match=r"unknown edit 'typnig'; edits: key, .*synonym, typing, speech"):
         RandomEdits(("typnig",), 0.4)
+
+
+def test_misspellings_without_typing_are_refused() -> None:
+    known = Misspellings({"letter": ("lettre",)}, 1.0)
+    with pytest.raises(ValueError, match="misspellings are for the edit 'typing'"):
+        RandomEdits(("swap",), 0.3, misspellings=known)
+    assert RandomEdits(("swap", "typing"), 0.3, misspellings=known).misspellings is known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -92,10 +93,18 @@ class GradientEncoder:
         return [False] * len(z) if self._finished is None else self._finished(z, rows)
 
 
+_PARTED = re.compile(
+    r"(?P<before>\d)(?:(?P<point>\.) (?=\d)|(?P<comma>,) (?=\d{3}(?!\d))| (?P<colon>:) (?=\d\d(?!\d)))"
+    r"|(?<=[^\W\d_]) (?P<apostrophe>['’]) (?=(?:s|t|d|m|re|ve|ll)\b)"
+)
+"""Numbers, times and contractions that decoding, as of WordPiece, parts: "1, 000", "3. 5", "10 : 30", "don ' t"."""
+
+
 def recovered_texts(model: Any, features: Features) -> list[str | None]:
     """Decode tokenised rows, without their prompt; None for a row whose text would not give the same ids again.
 
-    Such rows hold an unknown token, or were truncated inside a word.
+    Such rows hold an unknown token, or were truncated inside a word. Numbers and words that decoding has parted, as
+    "1, 000" and "don ' t", are joined where that gives the same ids.
     """
     tokenizer, prompt = model.tokenizer, _prompt_in(model, features)
     ids = _unpadded(features, ["input_ids"])["input_ids"]
@@ -106,8 +115,15 @@ def recovered_texts(model: Any, features: Features) -> list[str | None]:
     texts: list[str] = tokenizer.batch_decode(own, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     if prompt:  # whose last space may be part of the text's first token
         texts = [text.lstrip() for text in texts]
-    again = tokenizer([prompt + text for text in texts], truncation=True)["input_ids"]
-    return [text if new == old else None for text, new, old in zip(texts, again, ids, strict=True)]
+    joined = [_PARTED.sub(lambda match: "".join(filter(None, match.groups())), text) for text in texts]
+    found: list[str | None] = [None] * len(ids)
+    for forms in (texts, joined):  # a joined text is nearer to what was written, where it gives the same ids
+        rows = [row for row, text in enumerate(forms) if found[row] != text]
+        again = tokenizer([prompt + forms[row] for row in rows], truncation=True)["input_ids"] if rows else []
+        for row, new in zip(rows, again, strict=True):
+            if new == ids[row]:
+                found[row] = forms[row]
+    return found
 
 
 def with_texts(model: Any, features: Features, texts: dict[int, str]) -> dict[str, Any]:

@@ -163,6 +163,7 @@ class SpellingCorrection:
         found = [
             (self._in_context(before, near, after) + error + (self._model.log_capital(near) if name else 0.0), near)
             for near, error in self._near(word, known)
+            if _keeps_accents(word, near)
         ]
         if not (name or known):
             found += self._parted(word, before, after)
@@ -259,7 +260,13 @@ def _tokens(text: str) -> Iterator[_Token]:
     for match in WORD.finditer(text):
         word = match[1]
         is_open = is_letters(word) and (word.islower() or word[1:].islower() or len(word) == 1)
-        yield _Token(word, word.lower() if is_letters(word) else "", *match.span(1), is_open)
+        lower = word.lower().replace("’", "'") if is_letters(word) else ""  # as dictionaries write the apostrophe
+        yield _Token(word, lower, *match.span(1), is_open)
+
+
+def _keeps_accents(word: str, near: str) -> bool:
+    """Return True if a near word has all letters of a word that are not ASCII: nobody types an accent by mistake."""
+    return word.isascii() or all(letter in near for letter in word if not letter.isascii())
 
 
 def _capitalised(word: str) -> str:

@@ -140,8 +140,8 @@ def _resolve_glob(pattern: str, folder: Path | None) -> list[Part]:
 def _check_file(path: Path) -> Path:
     if path.is_dir():
         raise UserError(f"the corpus {path} is a folder: name its files, for example '{path}/*.txt'")
-    if path.suffix.lower() in _REFUSED:
-        raise UserError(f"the corpus {path} cannot be read: {_REFUSED[path.suffix.lower()]}")
+    if (suffix := suffix_of(path)) in _REFUSED:
+        raise UserError(f"the corpus {path} cannot be read: {_REFUSED[suffix]}")
     return path
 
 

@@ -46,6 +46,8 @@ class RandomEdits:
             raise ValueError(f"share must be above 0 and at most 1, got {self.share}")
         if SYNONYM in self.edits and self.synonyms is None:
             raise ValueError("the edit 'synonym' needs a source of synonyms")
+        if self.misspellings is not None and "typing" not in self.edits:
+            raise ValueError("misspellings are for the edit 'typing', which is not among the edits: add it")
         self._noises  # noqa: B018 - a missing library is told now
 
     def of(self, text: str, rng: random.Random) -> str:

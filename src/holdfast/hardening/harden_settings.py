@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -199,11 +200,20 @@ class HardenSettings(RolePromptOptions):
             data=self.data,
             seed=self.seed,
             choose=choose,
+            kept_out=None if self.retrieval is None else self._labelled_queries,
             typo_vocabulary=self._typo_vocabulary(),
         )
         # `choose` is called after the texts were read.
         spelling = CorpusSpelling(texts.all_texts) if self.spelling else None
         return texts, spelling
+
+    def _labelled_queries(self) -> Iterator[str]:
+        """Yield the queries of ``retrieval``, in all versions."""
+        from holdfast.hardening.goal.goal_queries import labelled_collection
+
+        assert self.retrieval is not None
+        for own in labelled_collection(self.retrieval).queries:
+            yield from own.texts
 
     def _typo_vocabulary(self) -> int | None:
         """Return the wanted number of new entries; an adapter alone cannot have any."""

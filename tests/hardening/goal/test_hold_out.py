@@ -120,6 +120,26 @@ def test_a_limited_training_takes_a_sample_of_the_seed(sources: Path) -> None:
     assert one == same != other
 
 
+def test_what_is_kept_out_is_neither_trained_on_nor_known(sources: Path) -> None:
+    asked = (sources / "asked.tsv").read_text(encoding="utf-8").splitlines()
+    labelled = [line for line in asked if line.startswith("where")][::3]
+    for more in ({}, {"held_texts": 0, "held_queries": 0}, {"held_texts": 0, "held_queries": 0, "limit": 10**6}):
+        texts = mixed(sources, kept_out=lambda: [f"{text.upper()}!" for text in labelled], **more)
+        trained = opened(texts)
+        assert set(map(key_of, labelled)).isdisjoint(map(key_of, trained))
+        assert set(map(key_of, labelled)).isdisjoint(map(key_of, texts.all_texts()))
+        assert set(map(key_of, labelled)) & set(map(key_of, opened(mixed(sources, **more))))
+
+
+def test_words_of_held_out_queries_are_not_known_but_those_of_held_out_texts_are(sources: Path) -> None:
+    texts = mixed(sources)
+    opened(texts)
+    assert texts.held is not None
+    known = set(texts.all_texts())
+    assert known.isdisjoint([*texts.held.choosing_queries, *texts.held.reporting_queries])
+    assert {texts.held.documents[row] for row in (*texts.held.choosing, *texts.held.reporting)} <= known
+
+
 def test_without_queries_only_the_hold_out_is_left_out(sources: Path) -> None:
     texts = mixed(sources, queries=None)
     assert len(opened(texts)) == 900

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,6 +72,8 @@ class MixedTexts:
         seed: seed of the sample.
         choose: returns the choice of the weights by what is held out, which is None in all processes but the first;
             None: the last step is kept.
+        kept_out: returns texts that are in neither the training nor the vocabulary, such as labelled queries that
+            measure the result; None: there are none.
         typo_vocabulary: number of misspellings that become entries of the model's vocabulary, at most; None: as many as
             it has entries, up to `MISSPELLINGS`, where they can be added.
 
@@ -93,12 +95,15 @@ class MixedTexts:
     max_chars: int = 10_000
     seed: int = 42
     choose: Callable[[Held | None], WeightChoice] | None = None
+    kept_out: Callable[[], Iterable[str]] | None = None
     typo_vocabulary: int | None = 0
     held: Held | None = field(default=None, init=False)
     plain: PlainVocabulary | None = field(default=None, init=False)
     _holds_out: bool = field(default=False, init=False)
     _vocabulary_line: str = field(default="", init=False)
     _sources: list[SpooledCorpus] = field(default_factory=list, init=False)
+    _known_rows: list[Rows] = field(default_factory=list, init=False)
+    _apart: Keys | None = field(default=None, init=False)
 
     def record(self) -> dict[str, Any]:
         """Return the settings that decide on the texts."""
@@ -115,15 +120,15 @@ class MixedTexts:
         texts = self._spooled(self.corpus, self.column, self.at_least, progress)
         queries = None if self.queries is None else self._spooled(self.queries, None, 1, progress)
         sources = [source for source in (texts, queries) if source is not None]
-        keys = [_keys(source) for source in sources] if self.held_texts or self.held_queries else []
+        apart = self._kept_out()
+        keys = [_keys(source) for source in sources] if self.held_texts or self.held_queries or len(apart) else []
         facts = {"sources": [source.facts() for source in sources], "held_out": self._hold_out(sources, keys)}
-        if not facts["held_out"] and queries is None and (self.limit is None or self.limit >= texts.sentences):
+        enough = self.limit is None or self.limit >= texts.sentences
+        if not (facts["held_out"] or len(apart)) and queries is None and enough:
             return {**facts, "training": texts.facts()}
-        excluded = np.concatenate([each.keys for each in self._held_out(keys)]) if facts["held_out"] else None
-        rows = [
-            np.arange(source.sentences) if excluded is None else training_rows(own, excluded)
-            for source, own in zip(sources, keys or [np.empty(0, np.uint64)] * len(sources), strict=True)
-        ]
+        held = [each.keys for each in self._held_out(keys)] if facts["held_out"] else []
+        excluded = np.concatenate([apart, *held])
+        rows = [training_rows(own, excluded) for own in keys] or [np.arange(each.sentences) for each in sources]
         name = " + ".join(source.source for source in sources)
         mixed = self._sampled(rows[0]) if queries is None else self._mixed(rows)
         chosen = (text for source, own in zip(sources, mixed, strict=True) for text in _texts(source, own))
@@ -134,6 +139,7 @@ class MixedTexts:
         """Open the training set; in the first process also what is held out."""
         self._holds_out = bool(facts["held_out"])
         self._sources = [open_spooled(each) for each in facts["sources"]]
+        self._known_rows = self._rows_of_known_texts(self._sources)
         if self._holds_out and is_first_process():
             self.held = self._read_held(self._sources)
         return open_spooled(facts["training"])
@@ -171,11 +177,27 @@ class MixedTexts:
         return 0 if reason else min(MISSPELLINGS, len(model.tokenizer.get_vocab()))
 
     def all_texts(self) -> Iterator[str]:
-        """Yield the texts of the corpus, then the queries, held out or not; reads them if no training has."""
+        """Yield the texts of the corpus, held out or not, since they are in the index, then the queries to train on.
+
+        Their words are known to the vocabulary and to the spelling correction, as those of queries to come are not.
+        Reads the sources if no training has.
+        """
         if not self._sources:
             self.open(self.read(lambda _: None))
-        for source in self._sources:
-            yield from _texts(source, np.arange(source.sentences))
+        for source, rows in zip(self._sources, self._known_rows, strict=True):
+            yield from _texts(source, rows)
+
+    def _rows_of_known_texts(self, sources: list[SpooledCorpus]) -> list[Rows]:
+        rows = [np.arange(source.sentences) for source in sources]
+        if len(sources) > 1:
+            keys, held = _keys(sources[1]), self.held_queries if self._holds_out else 0
+            rows[1] = training_rows(keys, np.concatenate([self._kept_out(), hold_out(keys, held).keys]))
+        return rows
+
+    def _kept_out(self) -> Keys:
+        if self._apart is None:
+            self._apart = keys_of(self.kept_out() if self.kept_out is not None else ())
+        return self._apart
 
     def choice(self) -> tuple[WeightChoice | None, str]:
         """Return the choice of the weights and lines on it and on the vocabulary; after `open` and `prepare_model`."""
