@@ -131,6 +131,14 @@ def test_what_is_kept_out_is_neither_trained_on_nor_known(sources: Path) -> None
         assert set(map(key_of, labelled)) & set(map(key_of, opened(mixed(sources, **more))))
 
 
+def test_queries_that_are_all_kept_out_are_refused(sources: Path) -> None:
+    asked = (sources / "asked.tsv").read_text(encoding="utf-8").splitlines()
+    with pytest.raises(
+        UserError, match="nothing is left to train on beside the hold-out and the queries of --retrieval"
+    ):
+        opened(mixed(sources, kept_out=lambda: asked))
+
+
 def test_words_of_held_out_queries_are_not_known_but_those_of_held_out_texts_are(sources: Path) -> None:
     texts = mixed(sources)
     opened(texts)

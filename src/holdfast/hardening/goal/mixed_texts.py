@@ -246,7 +246,8 @@ class MixedTexts:
     def _mixed(self, rows: list[Rows]) -> list[Rows]:
         """Return the rows of the corpus and of the queries to train on, in the share that was asked for."""
         if not all(len(own) for own in rows):
-            raise UserError(f"--queries {self.queries}: nothing is left to train on beside the hold-out")
+            apart = " and the queries of --retrieval" if len(self._kept_out()) else ""
+            raise UserError(f"--queries {self.queries}: nothing is left to train on beside the hold-out{apart}")
         shares = (1.0 - self.share, self.share)
         total = max(math.ceil(len(own) / share) for own, share in zip(rows, shares, strict=True) if share > 0.0)
         sampled = self.limit is not None and self.limit < total
