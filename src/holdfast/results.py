@@ -256,6 +256,24 @@ def changed_files(paths: Iterable[Path]) -> list[Path]:
     return [path for path in paths if read_with_state(path)[1] == "changed"]
 
 
+def shown_pieces(row: Mapping[str, Any]) -> list[str | tuple[str, str]]:
+    """Return the parts of an example's text, of a changed one what it was and what it is, as `shown`.
+
+    Places count the characters of the text as it was read, so that control characters are escaped in the parts.
+
+    Raises:
+        TypeError, ValueError: the example's changes are no list of changes.
+    """
+    from holdfast.edits.words import pieces, spanned_pieces
+
+    found = (
+        spanned_pieces(row["original"], row["spans"])
+        if row.get("spans")
+        else pieces(row["original"], row["adversarial"], row.get("changed") or ())
+    )
+    return [shown(each) if isinstance(each, str) else (shown(str(each[0])), shown(str(each[1]))) for each in found]
+
+
 def examples_of(result: Mapping[str, Any], path: Path, *, texts_only: bool = False) -> list[dict[str, Any]]:
     """Return the validated examples (attacked texts) of a result; ``path`` is its file, for messages.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -113,6 +112,6 @@ def _item(context: AuditContext, found: _Poisoned, search: Search) -> Item:
         side="hold",
         group="adversarial",
         ranks=ranks.tolist(),
-        held_out_sha256=hashlib.sha256("\n".join(search.texts).encode()).hexdigest(),
+        held_out_sha256=search.held_out_sha256,
         **({"left_out": found.left_out} if found.left_out else {}),
     )

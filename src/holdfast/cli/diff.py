@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.console import plain
-from holdfast.results import shown
+from holdfast.results import shown, shown_pieces
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -25,8 +25,7 @@ def marked(row: Mapping[str, Any]) -> Text:
         row: as returned by :meth:`holdfast.attacks.examples.Attempt.row`; rows of an audit also have ``item`` and may
             have ``neighbours``, the nearest text before and after.
     """
-    changed, held_changed = _diff(row), _diff_of_held(row)
-    row = shown(row)
+    raw, row = row, shown(row)
     item = f"{row['item']}: " if "item" in row else ""
     by = " + ".join(dict.fromkeys(row.get("changed_by", ())))  # the recipes of an ensemble
     recipe = f"{row['recipe']} ({by})" if by else row["recipe"]
@@ -36,7 +35,7 @@ def marked(row: Mapping[str, Any]) -> Text:
     if row.get("other"):
         lines.append(f"\n  with: {row['other']}", style="not bold dim")
     lines.append("\n  ", style="not bold")
-    lines.append_text(changed)
+    lines.append_text(_diff(raw))
     before, after = row["before"], row["after"]
     if before and row["adversarial"] != row["original"]:
         verdicts = f"\n  {_verdict(before)} -> {_verdict(after)}"
@@ -44,7 +43,7 @@ def marked(row: Mapping[str, Any]) -> Text:
         lines.append(verdicts + queries, style="not bold dim")
     if held := row.get("hold"):
         lines.append(f"\n  beside ({held['edit']}): ", style="not bold dim")
-        lines.append_text(held_changed)
+        lines.append_text(_diff({**raw["hold"], "original": raw["original"], "adversarial": raw["hold"]["text"]}))
         lines.append(f" {held['value']:.3f}", style="not bold dim")
     if row.get("neighbours"):
         nearest, now = ([text] for text in row["neighbours"])
@@ -71,7 +70,7 @@ def _verdict(verdict: Mapping[str, Any]) -> str:
 
 def one_line(row: Mapping[str, Any]) -> Text:
     """Format one example of an audit in one line: the item, the text around its changes, and the cosines."""
-    pieces, row = _pieces(row), shown(row)
+    pieces, row = shown_pieces(row), shown(row)
     line = plain(f"{str(row['item']).removeprefix('audit-')}  ", "bold")
     for place, piece in enumerate(pieces):
         if isinstance(piece, str):
@@ -95,28 +94,10 @@ def _clipped(text: str, *, first: bool, last: bool) -> str:
     return f"{text[:_AROUND]} …" if last else f"{text[: _AROUND // 2]} … {text[-_AROUND // 2 :]}"
 
 
-def _pieces(row: Mapping[str, Any]) -> list[str | tuple[str, str]]:
-    """Return the parts of a text, of a changed one before and after; places count the characters as they were read."""
-    from holdfast.edits.words import pieces, spanned_pieces
-
-    found = (
-        spanned_pieces(row["original"], row["spans"])
-        if row.get("spans")
-        else pieces(row["original"], row["adversarial"], row.get("changed") or ())
-    )
-    return [shown(piece) if isinstance(piece, str) else (shown(piece[0]), shown(piece[1])) for piece in found]
-
-
-def _diff_of_held(row: Mapping[str, Any]) -> Text:
-    """Format the text of the edit beside a changed meaning; empty without one."""
-    held = row.get("hold")
-    return _diff({**held, "original": row["original"], "adversarial": held["text"]}) if held else plain("", "not bold")
-
-
 def _diff(row: Mapping[str, Any]) -> Text:
     """Format the original with its changed parts marked; without a list, all from the first difference."""
     text = plain("", "not bold")
-    for piece in _pieces(row):
+    for piece in shown_pieces(row):
         if isinstance(piece, str):
             text.append(piece)
         else:

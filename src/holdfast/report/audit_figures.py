@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.audit.item_names import item_name
 from holdfast.report.elements import MUTED, Bar, Bars, Chart, Line, Mark, Table, TableCell, number_cell
+from holdfast.report.model_scores import mean_and_ends
 from holdfast.report.result_sources import ReportSource
 
 Colours = Mapping[str, str]
@@ -87,10 +88,8 @@ def noise_bars(sources: Sequence[ReportSource], colours: Colours) -> Bars | None
 
 
 def _stability_bar(label: str, seeds: Sequence[Mapping[str, float]], colour: str) -> Bar:
-    values = [metrics["stability"] for metrics in seeds]
-    value, spread = statistics.fmean(values), (min(values), max(values))
-    ends = (seeds[0].get("stability_low"), seeds[0].get("stability_high")) if len(seeds) == 1 else spread
-    return Bar(label, value, *ends, colour, f"{value:.3f}")
+    value, low, high = mean_and_ends(seeds, "stability")
+    return Bar(label, value, low, high, colour, f"{value:.3f}")
 
 
 def _audits(sources: Sequence[ReportSource]) -> Iterator[ReportSource]:

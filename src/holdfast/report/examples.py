@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.edits.words import pieces, spanned_pieces
 from holdfast.errors import UserError
 from holdfast.report.result_sources import ReportSource
 from holdfast.report.tables import task_of
-from holdfast.results import shown
+from holdfast.results import shown, shown_pieces
 from holdfast.runs.run_log import number_of
 
 OUTCOMES = ("succeeded", "failed", "skipped")
@@ -84,15 +83,7 @@ def collect_examples(sources: Sequence[ReportSource], most: int) -> ShownExample
 
 def _example(source: ReportSource, row: Mapping[str, Any]) -> tuple[ShownExample, bool]:
     try:
-        spans = row.get("spans")
-        changes = row.get("changed") or ()
-        split = (
-            spanned_pieces(row["original"], spans) if spans else pieces(row["original"], row["adversarial"], changes)
-        )
-        cut = tuple(split)
-        cut = tuple(
-            shown(piece) if isinstance(piece, str) else (shown(str(piece[0])), shown(str(piece[1]))) for piece in cut
-        )
+        cut = tuple(shown_pieces(row))
     except (TypeError, ValueError) as error:
         raise UserError(f"{source.path}: an example's 'changed' is not a list of changes: {error}") from error
     row = shown(row)

@@ -26,7 +26,7 @@ from holdfast.report.elements import (
     colour,
     number_cell,
 )
-from holdfast.report.model_scores import Scores, best_of
+from holdfast.report.model_scores import Scores, best_of, mean_and_ends
 from holdfast.report.result_sources import ReportSource
 from holdfast.report.tables import AVERAGE, drop_of, task_of
 from holdfast.runs.run_log import number_of
@@ -68,13 +68,11 @@ def _bars_of(task: str, number: int, sources: Sequence[ReportSource], colours: C
 
 
 def _success_bar(label: str, found: Sequence[Mapping[str, float]], colours: Colours) -> Bar:
-    rates = [metrics["success_rate"] for metrics in found]
-    value = sum(rates) / len(rates)
+    value, low, high = mean_and_ends(found, "success_rate")
+    message = f"{value:.1f} %{_between(low, high)}"
     if len(found) > 1:
-        low, high = min(rates), max(rates)
-        return Bar(label, value, low, high, colours[label], f"mean {value:.1f} %, seeds {low:.1f} to {high:.1f} %")
-    ends = found[0].get("success_rate_low"), found[0].get("success_rate_high")
-    return Bar(label, value, *ends, colours[label], f"{value:.1f} %{_between(*ends)}")
+        message = f"mean {value:.1f} %, seeds {low:.1f} to {high:.1f} %"
+    return Bar(label, value, low, high, colours[label], message)
 
 
 def _between(low: float | None, high: float | None) -> str:

@@ -103,6 +103,14 @@ def collect(
     }
 
 
+def mean_and_ends(found: Sequence[Mapping[str, float]], metric: str) -> tuple[float, float | None, float | None]:
+    """Return a metric and the ends of its interval, if it has one; of several seeds the mean, lowest and highest."""
+    values = [metrics[metric] for metrics in found]
+    if len(values) > 1:
+        return statistics.fmean(values), min(values), max(values)
+    return values[0], found[0].get(f"{metric}_low"), found[0].get(f"{metric}_high")
+
+
 def with_average(scores: Scores, name: str, tasks: Sequence[str]) -> Scores:
     """Return the scores, with the mean over ``tasks`` for models that have all of them with equally many seeds."""
     averaged: Scores = {}

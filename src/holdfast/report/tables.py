@@ -71,17 +71,17 @@ def mteb_scores(sources: Iterable[ReportSource]) -> Scores:
         for label, scores in found.items()
     }
     names = tuple(dict.fromkeys(name for own_scores in scores.values() for name in own_scores))
-    # A task counts once, however many languages or splits it has.
-    tasks: dict[str, list[str]] = {}
+    if len(names) < 2:
+        return scores
+    columns: dict[str, dict[str, None]] = {}  # a task counts once, however many languages or splits it has
     for row in (row for source in own for row in source.rows if is_mteb(row["task"])):
-        name = task_of(row).removeprefix(MTEB)
-        tasks[row["task"]] = list(dict.fromkeys([*tasks.get(row["task"], []), name]))
-    by_task = scores
-    for task, columns in tasks.items():
-        by_task = with_average(by_task, task, columns)
-    averages = with_average(by_task, AVERAGE, tuple(tasks))
-    mean = {label: {AVERAGE: found[AVERAGE]} if AVERAGE in found else {} for label, found in averages.items()}
-    return {label: {**found, **mean[label]} for label, found in scores.items()} if len(names) > 1 else scores
+        columns.setdefault(row["task"], {})[task_of(row).removeprefix(MTEB)] = None
+    averaged = scores
+    for task, of_task in columns.items():
+        averaged = with_average(averaged, task, tuple(of_task))
+    averaged = with_average(averaged, AVERAGE, tuple(columns))
+    shown = {*names, AVERAGE}
+    return {label: {name: found[name] for name in found if name in shown} for label, found in averaged.items()}
 
 
 def mteb_table(scores: Scores) -> Table:

@@ -127,7 +127,7 @@ class Run:
         result = self._own_result(settings) if self.resume or is_first_process() else None
         if result is not None:
             self._clear()
-            corpus = self._written_record().get("corpus")
+            corpus = result["protocol"].get("corpus")
             source = f", on {corpus['source']}" if isinstance(corpus, dict) and "source" in corpus else ""
             self.print(f"{self.folder} is finished already{source}: nothing to resume")
             return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -78,6 +79,11 @@ class Search:
     queries: Exact
     documents: Sequence[str]
     seed: int
+
+    @property
+    def held_out_sha256(self) -> str:
+        """The hash of the held-out queries."""
+        return hashlib.sha256("\n".join(self.texts).encode()).hexdigest()
 
     @cached_property
     def clean_occurrence(self) -> Counts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -142,7 +141,7 @@ def _result(
             **read_as(run.space.model),
             **({"perplexity_bounds": bounds} if bounds else {}),
             **({"notes": [run.masked_lm_note]} if run.masked_lm_note else {}),
-            "held_out_sha256": hashlib.sha256("\n".join(held_out).encode()).hexdigest(),
+            "held_out_sha256": search.held_out_sha256,
             "opened_resources": run.resources.sources(),
         },
         seed=settings.seed,

@@ -132,10 +132,10 @@ def _averages(
     }
     for form, (name, metric) in product(dict.fromkeys(key.form for key in whole), _AVERAGES):
         tasks = _AVERAGES[name, metric]
-        found = {key.task: task for key, task in whole.items() if (key.metric, key.form) == (metric, form)}
+        found = {key.task: key for key in whole if (key.metric, key.form) == (metric, form)}
         if all(task in found for task in tasks):
-            keys = [key for task in tasks for key in whole if whole[key] is found[task]]
-            own = drawn_together(keys, [found[task] for task in tasks], source, seed=seed)
+            keys = [found[task] for task in tasks]
+            own = drawn_together(keys, [whole[key] for key in keys], source, seed=seed)
             yield RowKey(name, "test", None, metric, form), own
 
 

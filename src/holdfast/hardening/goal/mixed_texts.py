@@ -102,8 +102,8 @@ class MixedTexts:
     _holds_out: bool = field(default=False, init=False)
     _vocabulary_line: str = field(default="", init=False)
     _sources: list[SpooledCorpus] = field(default_factory=list, init=False)
-    _known_rows: list[Rows] = field(default_factory=list, init=False)
     _apart: Keys | None = field(default=None, init=False)
+    _known_keys: dict[str, Keys] = field(default_factory=dict, init=False)  # by the hash of a source
 
     def record(self) -> dict[str, Any]:
         """Return the settings that decide on the texts."""
@@ -121,7 +121,7 @@ class MixedTexts:
         queries = None if self.queries is None else self._spooled(self.queries, None, 1, progress)
         sources = [source for source in (texts, queries) if source is not None]
         apart = self._kept_out()
-        keys = [_keys(source) for source in sources] if self.held_texts or self.held_queries or len(apart) else []
+        keys = [self._keys(source) for source in sources] if self.held_texts or self.held_queries or len(apart) else []
         facts = {"sources": [source.facts() for source in sources], "held_out": self._hold_out(sources, keys)}
         enough = self.limit is None or self.limit >= texts.sentences
         if not (facts["held_out"] or len(apart)) and queries is None and enough:
@@ -139,7 +139,6 @@ class MixedTexts:
         """Open the training set; in the first process also what is held out."""
         self._holds_out = bool(facts["held_out"])
         self._sources = [open_spooled(each) for each in facts["sources"]]
-        self._known_rows = self._rows_of_known_texts(self._sources)
         if self._holds_out and is_first_process():
             self.held = self._read_held(self._sources)
         return open_spooled(facts["training"])
@@ -184,20 +183,22 @@ class MixedTexts:
         """
         if not self._sources:
             self.open(self.read(lambda _: None))
-        for source, rows in zip(self._sources, self._known_rows, strict=True):
-            yield from _texts(source, rows)
-
-    def _rows_of_known_texts(self, sources: list[SpooledCorpus]) -> list[Rows]:
-        rows = [np.arange(source.sentences) for source in sources]
-        if len(sources) > 1:
-            keys, held = _keys(sources[1]), self.held_queries if self._holds_out else 0
-            rows[1] = training_rows(keys, np.concatenate([self._kept_out(), hold_out(keys, held).keys]))
-        return rows
+        texts, *queries = self._sources
+        yield from _all_texts(texts)
+        for source in queries:
+            keys = self._keys(source)
+            held = hold_out(keys, self.held_queries if self._holds_out else 0)
+            yield from _texts(source, training_rows(keys, np.concatenate([self._kept_out(), held.keys])))
 
     def _kept_out(self) -> Keys:
         if self._apart is None:
             self._apart = keys_of(self.kept_out() if self.kept_out is not None else ())
         return self._apart
+
+    def _keys(self, source: SpooledCorpus) -> Keys:
+        if source.sha256 not in self._known_keys:
+            self._known_keys[source.sha256] = keys_of(_all_texts(source))
+        return self._known_keys[source.sha256]
 
     def choice(self) -> tuple[WeightChoice | None, str]:
         """Return the choice of the weights and lines on it and on the vocabulary; after `open` and `prepare_model`."""
@@ -257,7 +258,7 @@ class MixedTexts:
         return [_passes(own, count, seed) for own, count in zip(rows, (total - queries, queries), strict=True)]
 
     def _read_held(self, sources: list[SpooledCorpus]) -> Held:
-        held = self._held_out([_keys(source) for source in sources])
+        held = self._held_out([self._keys(source) for source in sources])
         texts, bank = held[0], held[0].rows[: max(self.bank, held[0].held)]
         queries: list[list[str]] = [[], []]
         if len(sources) > 1:
@@ -288,7 +289,3 @@ def _all_texts(source: SpooledCorpus) -> Iterator[str]:
 
 def _texts_list(source: SpooledCorpus, rows: Rows) -> list[str]:
     return list(_texts(source, rows))
-
-
-def _keys(source: SpooledCorpus) -> Keys:
-    return keys_of(_all_texts(source))
