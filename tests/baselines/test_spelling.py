@@ -119,6 +119,13 @@ def test_typographic_apostrophes_and_accents_are_no_errors(text: str) -> None:
     assert SpellingCorrection.of(texts)(text) == text
 
 
+def test_a_typed_accent_stays_and_apostrophes_are_those_of_dictionaries(
+    correct: Callable[[str], str],
+) -> None:
+    assert correct("the woman sings in the gardèn") == "the woman sings in the gardèn"
+    assert [token.lower for token in spelling._tokens("We’re here")] == ["we're", "here"], "as dictionaries have it"
+
+
 def test_an_accent_that_was_typed_stays_in_a_correction() -> None:
     correct = SpellingCorrection.of(["das schöne haus mit dem geschäft"] * 9)
     assert correct("das schönne haus") == "das schöne haus"
