@@ -26,6 +26,7 @@ from holdfast.classifiers.training_data import load_training_data
 from holdfast.errors import UserError
 from holdfast.files import sha256
 from holdfast.models import load_sentence_transformer
+from holdfast.precision import Precision
 from holdfast.results import read_result
 from warm import WarmPython
 
@@ -243,6 +244,9 @@ def test_a_run_resumed_from_a_checkpoint_ends_in_the_same_bits(
     assert hashes[0] == hashes[1]
     assert (tmp_path / "out" / "checkpoint-40").is_dir(), "checkpoints that were asked for stay"
     assert finetune(settings(save_steps=10), resume=True) == resumed  # there is nothing left to do
+    other: Precision = "fp32" if resumed["protocol"]["training"]["precision"] == "bf16" else "bf16"
+    with pytest.raises(UserError, match="training precision was"):
+        finetune(settings(save_steps=10, precision=other), resume=True)
 
 
 def test_a_result_beside_an_unfinished_model_does_not_finish_it(settings: Settings, tmp_path: Path) -> None:

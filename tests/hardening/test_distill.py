@@ -276,6 +276,8 @@ def test_a_run_is_resumed_with_the_same_teacher_and_student_only(
         with pytest.raises(UserError, match=says):
             distill(settings(**changed), resume=True)
     assert distill(settings(), resume=True)["made"]["steps"] == 3
+    with pytest.raises(UserError, match="training precision was 'fp32' and is now 'bf16'"):
+        distill(settings(precision="bf16"), resume=True)
 
 
 def test_a_failed_run_keeps_the_teachers_vectors(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

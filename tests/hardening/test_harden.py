@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +283,41 @@ def test_a_raw_masked_lm_is_refused_unless_it_is_said_how_it_is_used(here: Path)
 def test_mistakes_are_one_line_and_leave_nothing(here: Path, changed: dict[str, Any], says: str) -> None:
     with pytest.raises(UserError, match=says):
         harden(settings(**{"texts": "mine.txt", **changed}))
+    assert not (here / "new").exists()
+
+
+@pytest.fixture
+def pipe(here: Path) -> Iterator[Path]:
+    """A named pipe that holds the texts the first time it is opened, and then nothing."""
+    pipe, content, closing = here / "pipe", (here / "mine.txt").read_bytes(), threading.Event()
+    os.mkfifo(pipe)
+
+    def write() -> None:
+        left = content
+        while not closing.is_set():
+            pipe.write_bytes(left)  # waits for a reader
+            left = b""
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    yield pipe
+    closing.set()
+    os.close(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))
+    writer.join(10)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_corpus_from_a_pipe_is_whole(here: Path, pipe: Path) -> None:
+    texts = (here / "mine.txt").read_text(encoding="utf-8").splitlines()
+    result = harden(settings(corpus=str(pipe), audited=False, max_steps=7))
+    assert result["protocol"]["corpus"]["sentences"] == len(texts)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_the_texts_of_two_audits_are_in_a_file(here: Path, pipe: Path) -> None:
+    for source in (str(pipe), "-"):
+        with pytest.raises(UserError, match="can be read only once, and both audits need it"):
+            harden(settings(texts=source))
     assert not (here / "new").exists()
 
 

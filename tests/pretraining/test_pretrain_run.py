@@ -16,6 +16,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, TrainerCallback
 
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
+from holdfast.precision import Precision
 from holdfast.pretraining import PretrainSettings, pretrain, pretraining_run
 from holdfast.pretraining.pretrain_trainer import Clock, PretrainTrainer
 from holdfast.results import read_result
@@ -128,6 +129,9 @@ def test_a_model_is_continued_with_its_own_tokeniser(
     assert pretrain(run, resume=True) == result, "a finished run is told again"
     with pytest.raises(UserError, match=r"cannot resume .*: training seed was .* and is now 99"):
         pretrain(replace(run, seed=99), resume=True)
+    other: Precision = "fp32" if result["protocol"]["training"]["precision"] == "bf16" else "bf16"
+    with pytest.raises(UserError, match=r"cannot resume .*: training precision was"):
+        pretrain(replace(run, precision=other), resume=True)
 
 
 def test_a_run_by_the_clock_ends_in_time(corpus: Path, tmp_path: Path) -> None:

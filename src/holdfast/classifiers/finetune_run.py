@@ -74,7 +74,7 @@ def finetune(
 
 def _finetune(settings: FinetuneSettings, run: Run) -> dict[str, Any]:
     identity = _settings_record(settings)
-    if (finished := run.finished(identity)) is not None:
+    if (finished := run.finished(identity, precision=settings.precision)) is not None:
         return finished
     with stage(run.console, f"reading {settings.task}", announce=False):
         material = load_training_data(

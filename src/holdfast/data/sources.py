@@ -74,6 +74,15 @@ def resolve(source: str, data: Path | None = None) -> list[Part]:
     return parts
 
 
+def read_once(source: str, data: Path | None = None) -> bool:
+    """Return True if a part of ``source`` can be read only once: standard input, or a pipe such as <(zcat …).
+
+    Raises:
+        UserError: as for `resolve`.
+    """
+    return any(part == STDIN or (isinstance(part, Path) and not part.is_file()) for part in resolve(source, data))
+
+
 def kind_of(path: Path) -> str:
     """Return ``text``, ``tsv``, ``jsonl`` or ``parquet``, from the file's name without ``.gz`` or ``.zst``."""
     known = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}

@@ -100,7 +100,7 @@ def distill(
 def _distill(settings: DistillSettings, run: Run) -> dict[str, Any]:
     student = parse_student(settings.student)
     identity = settings_record(settings, student)
-    if (finished := run.finished(identity)) is not None:
+    if (finished := run.finished(identity, precision=settings.precision)) is not None:
         return finished
     parts = _parts(settings, student, run)
     run.begin(run_record(settings, identity, parts.texts, parts.teacher, parts.student))

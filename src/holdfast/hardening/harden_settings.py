@@ -136,16 +136,16 @@ class HardenSettings(RolePromptOptions):
 
     @functools.cached_property
     def corpus_is_english(self) -> bool:
-        """False if the corpus begins in another language; standard input, which is read once, counts as English.
+        """False if the corpus begins in another language; one that can be read only once counts as English.
 
         Raises:
             UserError: the corpus is missing or malformed.
         """
         from holdfast.audit.language import language_of_corpus
         from holdfast.data.corpus import read_corpus
-        from holdfast.data.sources import STDIN
+        from holdfast.data.sources import read_once
 
-        if STDIN in self.corpus.split(","):
+        if read_once(self.corpus, self.data):
             return True
         return language_of_corpus(read_corpus(self.corpus, column=self.column, data=self.data)).is_english
 

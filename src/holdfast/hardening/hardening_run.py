@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.audit import AuditSettings, audit
 from holdfast.audit.audit_inputs import matches, prepare_inputs
+from holdfast.data.sources import read_once
 from holdfast.errors import EndsRun, UserError
 from holdfast.evaluation.pairing.audited import is_paired
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, Side
@@ -73,6 +74,10 @@ def harden(
             "`holdfast train`, or name the pooling that you use with --pooling"
         )
     if settings.audited:
+        if settings.texts is not None and read_once(settings.texts, settings.data):
+            raise UserError(
+                f"--texts {settings.texts} can be read only once, and both audits need it: write its texts to a file"
+            )
         with stage(console, "reading the texts of the audits", announce=False):
             prepare_inputs(_audit_settings(settings, settings.model, BEFORE, settings.masked_lm))
     if console is not None and is_first_process() and (message := _perturbations(settings)):

@@ -86,7 +86,7 @@ def pretrain(
 
 def _pretrain(settings: PretrainSettings, run: Run) -> dict[str, Any]:
     identity = _settings_record(settings)
-    if (finished := run.finished(identity)) is not None:
+    if (finished := run.finished(identity, precision=settings.precision)) is not None:
         return finished
     material = _material(settings, run.console)
     check_prompts(material.tokenizer, settings.prompts)

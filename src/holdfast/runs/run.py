@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch.distributed as dist
@@ -21,6 +22,7 @@ from holdfast.files import write_json
 from holdfast.launch import is_first_process, processes
 from holdfast.model_lookup import altered_files
 from holdfast.models import saved_plainly
+from holdfast.precision import Precision
 from holdfast.results import environment, new_result, read_result, write_result
 from holdfast.runs import run_folder
 from holdfast.runs.checkpoints import (
@@ -51,6 +53,7 @@ from holdfast.stopping import DeferredStop
 
 SAVE_STEPS = 500
 """Steps between checkpoints, unless they were given."""
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _EVAL_FOLDER = "eval"  # sentence-transformers' trainer makes it for its own reports
 # Either of them makes the folder a model, and is written last.
 _MODEL_FILES = ("modules.json", "config.json")
@@ -113,18 +116,24 @@ class Run:
                         (self.folder / name).unlink(missing_ok=True)
                 raise
 
-    def finished(self, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    def finished(
+        self, settings: Mapping[str, Any], *, precision: Precision = "auto", where_recorded: Mapping[str, Any] = _NOTHING
+    ) -> dict[str, Any] | None:
         """Return the result if the run is finished already, else None.
 
         Args:
             settings: the part of the record that follows from the settings, without reading data.
+            precision: the precision that was asked for; auto: any.
+            where_recorded: further entries, of which the record has those that the data allowed for.
 
         Raises:
             UserError: the folder is a file, holds other files, holds a run and ``resume`` is False, or holds another
                 finished run; or a file in it belongs to another run.
         """
         # Without --resume only the first process checks: the others might see files that it has just written.
-        result = self._own_result(settings) if self.resume or is_first_process() else None
+        if precision != "auto":
+            settings = {**settings, "training": {**settings["training"], "precision": precision}}
+        result = self._own_result(settings, where_recorded) if self.resume or is_first_process() else None
         if result is not None:
             self._clear()
             corpus = result["protocol"].get("corpus")
@@ -135,7 +144,7 @@ class Run:
         transformers_logging.disable_progress_bar()
         return None
 
-    def _own_result(self, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _own_result(self, settings: Mapping[str, Any], where_recorded: Mapping[str, Any]) -> dict[str, Any] | None:
         folder = self.folder
         if not folder.exists():
             return None
@@ -151,7 +160,8 @@ class Run:
         if names.isdisjoint(_MODEL_FILES) or not self.result_file.exists():
             return None
         record = self._written_record()
-        self._refuse_another(record, settings, partial=True)
+        recorded = {name: value for name, value in where_recorded.items() if name in record}
+        self._refuse_another(record, {**settings, **recorded}, partial=True)
         self._refuse_foreign_files()
         result = read_result(self.result_file)
         self._refuse_foreign_result(result, digest_of(record))

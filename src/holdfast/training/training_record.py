@@ -80,13 +80,6 @@ def settings_record(config: TrainConfig, options: dict[str, Any]) -> dict[str, A
     }
 
 
-def asked(config: TrainConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was asked for of the entries that `full_record` adds, with which a finished run must agree, too."""
-    selection = {} if config.selection == "auto" else {"selection": config.selection}
-    precision = {} if config.precision == "auto" else {"precision": config.precision}
-    return {**selection, "training": {**settings["training"], **precision}}
-
-
 def _only_given(config: TrainConfig, *names: str) -> dict[str, Any]:
     """Return the settings of these names that are not None: a run without them is recorded as before they existed."""
     return {name: getattr(config, name) for name in names if getattr(config, name) is not None}

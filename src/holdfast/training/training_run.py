@@ -55,7 +55,6 @@ from holdfast.training.training_record import (
     MATRYOSHKA,
     PROTOCOL,
     SELECTION_PROTOCOLS,
-    asked,
     full_record,
     settings_record,
     trainer_arguments,
@@ -140,7 +139,9 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
         PartialState(cpu=not torch.accelerator.is_available())
     identity = settings_record(config, {**option_defaults(objective_type), **options})
     identity |= {} if texts is None else texts.record()
-    if (finished := run.finished(identity | ({} if texts is not None else asked(config, identity)))) is not None:
+    asked = {} if texts is not None or config.selection == "auto" else {"selection": config.selection}
+    goal = {} if texts is None else {GOAL: texts.goal()}
+    if finished := run.finished(identity | asked, precision=config.precision, where_recorded=goal):
         return finished
     set_seed(config.seed)
     with stage(run.console, f"loading {config.model}", announce=False):

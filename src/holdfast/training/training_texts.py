@@ -71,6 +71,9 @@ class TrainingTexts(Protocol):
     def record(self) -> Mapping[str, Any]:
         """Return the settings that decide on the texts, for ``run.json``."""
 
+    def goal(self) -> Mapping[str, Any]:
+        """Return the record of the choice of the weights, if there is one: known before anything is read."""
+
     def read(self, progress: Callable[[int], None]) -> dict[str, Any]:
         """Read all sources, and return facts for `open`; called in one process of each machine.
 

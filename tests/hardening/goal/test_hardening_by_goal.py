@@ -119,8 +119,12 @@ def test_a_stopped_run_ends_like_an_unbroken_one(here: Path, monkeypatch: pytest
 
 def test_other_texts_are_another_run(here: Path) -> None:
     harden(settings("new", save_steps=3))
+    others = ({"queries": None}, {"noise": "typing=0.2"}, {"hold_out": 250}, {"evaluations": 3})
+    for changed in (*others, {"precision": "bf16"}):
+        with pytest.raises(UserError, match="cannot resume new"):
+            harden(settings("new", save_steps=3, **changed), resume=True)
     (here / "new" / "results.json").unlink()
-    for changed in ({"queries": None}, {"noise": "typing=0.2"}, {"hold_out": 250}, {"evaluations": 3}):
+    for changed in others:
         with pytest.raises(UserError, match="cannot resume new"):
             harden(settings("new", save_steps=3, **changed), resume=True)
 

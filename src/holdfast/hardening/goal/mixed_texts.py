@@ -111,6 +111,10 @@ class MixedTexts:
         record |= {"typo_vocabulary": AUTO if self.typo_vocabulary is None else self.typo_vocabulary}
         return record | ({} if self.queries is None else {"queries": self.queries, "query_share": self.share})
 
+    def goal(self) -> Mapping[str, Any]:
+        """Return the record of the choice of the weights, if something is held out."""
+        return {} if self.choose is None else self.choose(None).record()
+
     def read(self, progress: Callable[[int], None]) -> dict[str, Any]:
         """Read the sources, hold texts out, and store the training set; return facts for `open`.
 
