@@ -15,8 +15,9 @@ import torch
 from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from holdfast.adversary.gradient_encoder import recovered_texts
 from holdfast.attacks.encoder_targets import DriftTarget
 from holdfast.cli import main
 from holdfast.edits.random_edits import RandomEdits
@@ -104,6 +105,33 @@ def test_the_form_for_training_has_the_same_vectors_and_table(here: Path, texts:
     assert json.loads((here / "again" / "modules.json").read_text()) == json.loads(
         (here / "static" / "modules.json").read_text()
     )
+
+
+def test_no_entry_of_a_byte_level_vocabulary_is_read_as_padding(texts: list[str]) -> None:
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    letters = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=300, initial_alphabet=letters, show_progress=False)
+    made.train_from_iterator([f"{text}!! no way!" for text in texts], trainer)
+    assert made.id_to_token(0) == "!"
+    torch.manual_seed(0)
+    model = SentenceTransformer(modules=[StaticEmbedding(made, embedding_dim=SIZE)], device="cpu")
+    given = ["the dog sings!! no way!", "hey!", "the man !!"]
+    before = model.encode(given)
+    form = trainable(model)
+    assert np.abs(form.encode(given) - before).max() < 1e-6
+    assert recovered_texts(form, Encoder(form).tokenise(given)) == given
+
+
+def test_the_prompt_is_no_part_of_a_text_that_is_changed(here: Path) -> None:
+    model = load_sentence_transformer("static", device="cpu")
+    model.prompts, model.default_prompt_name = {"query": "the old "}, "query"
+    before = model.encode(["dog sings", "a cat"])
+    encoder = Encoder(trainable(model))
+    features = encoder.tokenise(["dog sings", "a cat"])
+    assert encoder.text_mask(features).tolist() == [[0, 0, 1, 1], [0, 0, 1, 1]]
+    assert recovered_texts(model, features) == ["dog sings", "a cat"]
+    assert np.abs(model.encode(["dog sings", "a cat"]) - before).max() < 1e-6
 
 
 def test_a_perturbation_enters_the_mean_once(here: Path) -> None:

@@ -20,6 +20,7 @@ from transformers import PreTrainedTokenizerFast
 
 from holdfast.errors import UserError
 from holdfast.model_folder import read_json_object
+from holdfast.prompt_tokens import PROMPT_LENGTH
 
 PADDINGS = ("[PAD]", "<pad>", "[UNK]", "<unk>")
 """Entries that fill the padding of a batch, the first that the vocabulary has; its vector is never read there."""
@@ -83,14 +84,15 @@ class TrainableStatic(StaticEmbedding):
     def max_seq_length(self, tokens: float) -> None:
         self.tokenizer.model_max_length = int(min(tokens, 10**9))
 
-    def preprocess(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> dict[str, Tensor]:
-        """Return ``input_ids`` and ``attention_mask``, (B, L), of texts; L is at least 1."""
+    def preprocess(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> dict[str, Any]:
+        """Return ``input_ids`` and ``attention_mask``, (B, L), of texts, and ``prompt_length``; L is at least 1."""
         texts = self._prepend_prompt(inputs, prompt) if prompt else inputs
         encoded = self.tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt")
         ids, mask = encoded["input_ids"].long(), encoded["attention_mask"].long()
         if not ids.shape[1]:  # empty texts only
             ids, mask = (torch.zeros(len(texts), 1, dtype=torch.long) for _ in range(2))
-        return {"input_ids": ids, "attention_mask": mask}
+        length = {PROMPT_LENGTH: len(self.tokenizer(prompt)["input_ids"])} if prompt else {}
+        return {"input_ids": ids, "attention_mask": mask, **length}
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """Add ``sentence_embedding``, (B, d): the mean vector of the tokens; zeros for a text without tokens."""
@@ -128,11 +130,12 @@ def _padding_tokenizer(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
     vocabulary = tokenizer.get_vocab()
     filling = next((token for token in PADDINGS if token in vocabulary), min(vocabulary, key=vocabulary.__getitem__))
     unknown = getattr(tokenizer.model, "unk_token", None)
-    return PreTrainedTokenizerFast(
+    made = PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer.from_str(json.dumps(content)),
-        pad_token=filling,
         **({"unk_token": unknown} if isinstance(unknown, str) and unknown in vocabulary else {}),
     )
+    made.pad_token = filling  # as an argument it would be a special token, which splits texts that hold it
+    return made
 
 
 def load_model2vec(folder: Path) -> SentenceTransformer:
