@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import pickle
+import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -130,6 +132,20 @@ def test_an_accent_that_was_typed_stays_in_a_correction() -> None:
     correct = SpellingCorrection.of(["das schöne haus mit dem geschäft"] * 9)
     assert correct("das schönne haus") == "das schöne haus"
     assert correct("mit dem geschàft") == "mit dem geschàft"
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_word_is_the_same_however_its_accents_and_apostrophes_are_written(form: Literal["NFC", "NFD"]) -> None:
+    texts = ["Beyoncé sang in the café of O’Brien", "the naïve café of O'Brien"]
+    correct = SpellingCorrection.of([unicodedata.normalize(form, text) for text in texts] * 3)
+    assert (correct.counts.words["café"], correct.counts.words["o'brien"]) == (6, 6)
+    assert correct.counts.capitals["o'brien"] == 6
+    for other in ("NFC", "NFD"):
+        for text in (*texts, "my fiancé sang"):
+            written = unicodedata.normalize(other, text)
+            assert correct(written) == written
+        found = correct(unicodedata.normalize(other, "the café of o’brein"))
+        assert unicodedata.normalize("NFC", found) == "the café of o'brien"
 
 
 def test_a_word_is_not_joined_with_an_abbreviation() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.baselines.spelling_counts import WORD, SpellingCounts, is_letters
+from holdfast.baselines.spelling_counts import WORD, SpellingCounts, counted_form, is_letters
 from holdfast.baselines.word_model import EnglishCounts, WordModel, english_counts
 from holdfast.edits.spelling_variants import spelling_variants
 from holdfast.edits.typing_likelihood import TypingLikelihood
@@ -260,7 +260,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     for match in WORD.finditer(text):
         word = match[1]
         is_open = is_letters(word) and (word.islower() or word[1:].islower() or len(word) == 1)
-        lower = word.lower().replace("’", "'") if is_letters(word) else ""  # as dictionaries write the apostrophe
+        lower = counted_form(word) if is_letters(word) else ""
         yield _Token(word, lower, *match.span(1), is_open)
 
 

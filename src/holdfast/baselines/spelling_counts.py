@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,8 +23,9 @@ _COUNTED = 3_000_000
 """Distinct words, or pairs, that are counted at once; the rarest are forgotten when there are more."""
 
 # Words with digits or underscores are matched whole too, so that no part of them is taken for a word. A final 's is
-# matched and does not belong to the word, group 1: it stays as it is.
-WORD = re.compile(r"(\w+(?:['’](?!s\b)\w+)*)(?:['’]s\b)?")
+# matched and does not belong to the word, group 1: it stays as it is. An accent may be a character of its own.
+_PART = r"\w[\w\u0300-\u036f]*"
+WORD = re.compile(rf"({_PART}(?:['’](?!s\b){_PART})*)(?:['’]s\b)?")
 _LETTERS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
 Key = TypeVar("Key")
@@ -31,7 +33,12 @@ Key = TypeVar("Key")
 
 def is_letters(word: str) -> bool:
     """Return True for a word of letters, apostrophes inside it included."""
-    return _LETTERS.fullmatch(word) is not None
+    return _LETTERS.fullmatch(unicodedata.normalize("NFC", word)) is not None
+
+
+def counted_form(word: str) -> str:
+    """Return a word as it is counted: in lower case, with composed accents and the apostrophe of dictionaries."""
+    return unicodedata.normalize("NFC", word).lower().replace("’", "'")
 
 
 @dataclass(frozen=True)
@@ -62,9 +69,9 @@ class SpellingCounts:
             texts += 1
             found = list(_words(text))
             total += len(found)
-            lower = [word.lower() for _, word in found]
+            lower = [counted_form(word) for _, word in found]
             words.update(lower)
-            capitals.update(word.lower() for at, word in found if at and word[0].isupper())
+            capitals.update(form for form, (at, word) in zip(lower, found, strict=True) if at and word[0].isupper())
             places = [place for place, _ in found]
             pairs.update(pair for pair, (i, j) in zip(pairwise(lower), pairwise(places), strict=True) if i + 1 == j)
             _forget_rare(words)
