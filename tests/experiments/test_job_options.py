@@ -83,6 +83,8 @@ def test_the_settings_of_jobs_are_checked_together() -> None:
         check_jobs(ReproduceSettings(*given, slurm=["time=5"]))
     with pytest.raises(UserError, match="--on-stop is for --executor"):
         check_jobs(ReproduceSettings(*given, on_stop="cancel"))
+    with pytest.raises(UserError, match="--retries is for --executor"):
+        check_jobs(ReproduceSettings(*given, retries=3))
     with pytest.raises(UserError, match=r"--executor does not take 'slrum' \(did you mean 'slurm'"):
         check_jobs(ReproduceSettings(*given, executor="slrum"))
     with pytest.raises(UserError, match="--on-stop does not take 'kill'"):

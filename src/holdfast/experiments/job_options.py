@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.experiments.cells import REVISIONS
-from holdfast.experiments.reproduce_settings import CANCEL, LEAVE, ReproduceSettings
+from holdfast.experiments.reproduce_settings import CANCEL, LEAVE, RETRIES, ReproduceSettings
 from holdfast.training.training_plan import memory_of
 
 SLURM, LOCAL = "slurm", "local"
@@ -117,10 +117,14 @@ def check_jobs(settings: ReproduceSettings) -> None:
         UserError: an option is wrong, or given without ``executor``.
     """
     if settings.executor is None:
-        if settings.slurm:
-            raise UserError("--slurm is for --executor: give both, or leave it out")
-        if settings.on_stop != LEAVE:
-            raise UserError("--on-stop is for --executor: give both, or leave it out")
+        of_jobs = {
+            "--slurm": bool(settings.slurm),
+            "--on-stop": settings.on_stop != LEAVE,
+            "--retries": settings.retries != RETRIES,
+        }
+        for flag, given in of_jobs.items():
+            if given:
+                raise UserError(f"{flag} is for --executor: give both, or leave it out")
         return
     one_of("--executor", settings.executor, EXECUTORS)
     one_of("--on-stop", settings.on_stop, (LEAVE, CANCEL))

@@ -13,6 +13,8 @@ from holdfast.settings import Folder, Spelling
 
 LEAVE, CANCEL = "leave", "cancel"
 """Values of ``on_stop``: the jobs of a command that is stopped go on, or end."""
+RETRIES = 10
+"""How often a job that died or reached its time is continued, unless the number is given."""
 
 
 def _two(words: str) -> tuple[str, str]:
@@ -76,7 +78,7 @@ class ReproduceSettings(ResourceOptions):
     so_far: bool = False
     executor: Annotated[str | None, Spelling(metavar="slurm|local")] = None
     slurm: Annotated[Sequence[str], Spelling(metavar="[KIND.]NAME=VALUE", repeated=True)] = ()
-    retries: int = 10
+    retries: int = RETRIES
     on_stop: Annotated[str, Spelling(metavar="leave|cancel")] = LEAVE
 
     @property
