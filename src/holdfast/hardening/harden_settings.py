@@ -16,6 +16,7 @@ from holdfast.text_prompts import RolePromptOptions
 from holdfast.training.train_config import TrainConfig
 
 if TYPE_CHECKING:
+    from holdfast.data.beir import Collection
     from holdfast.hardening.corpus_spelling import CorpusSpelling
     from holdfast.hardening.goal.mixed_texts import MixedTexts
 
@@ -166,13 +167,11 @@ class HardenSettings(RolePromptOptions):
         from holdfast.edits.noise import Noise
         from holdfast.hardening.corpus_spelling import CorpusSpelling
         from holdfast.hardening.goal.goal_choice import GoalChoice, sts_dev_of
-        from holdfast.hardening.goal.goal_queries import labelled_collection
         from holdfast.hardening.goal.mixed_texts import Held, MixedTexts
         from holdfast.training.method_options import objective_class
 
         noise = Noise.parse(self.noise)
-        if self.retrieval is not None:
-            labelled_collection(self.retrieval)  # an error before the training, not after
+        collection = None if self.retrieval is None else self._collection  # an error before the training, not after
         sts_dev = sts_dev_of(self.data) if is_local("stsb", "dev", self.data) else None
 
         def choose(held: Held | None) -> GoalChoice:
@@ -180,6 +179,7 @@ class HardenSettings(RolePromptOptions):
                 held,
                 noise,
                 retrieval=self.retrieval,
+                collection=collection,
                 tagger=lambda: Resources(SETS["light"], data=self.data).tagger,
                 evaluations=self.evaluations,
                 sts_dev=sts_dev,
@@ -207,12 +207,16 @@ class HardenSettings(RolePromptOptions):
         spelling = CorpusSpelling(texts.all_texts) if self.spelling else None
         return texts, spelling
 
-    def _labelled_queries(self) -> Iterator[str]:
-        """Yield the queries of ``retrieval``, in all versions."""
+    @functools.cached_property
+    def _collection(self) -> Collection:
         from holdfast.hardening.goal.goal_queries import labelled_collection
 
         assert self.retrieval is not None
-        for own in labelled_collection(self.retrieval).queries:
+        return labelled_collection(self.retrieval)
+
+    def _labelled_queries(self) -> Iterator[str]:
+        """Yield the queries of ``retrieval``, in all versions."""
+        for own in self._collection.queries:
             yield from own.texts
 
     def _typo_vocabulary(self) -> int | None:

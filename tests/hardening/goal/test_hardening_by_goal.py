@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from made_up import made_up_texts
 from safetensors.torch import load_file
 
 from holdfast.cli import main
+from holdfast.data.corpus import open_spooled
 from holdfast.errors import UserError
 from holdfast.hardening import HardenSettings, harden
+from holdfast.hardening.goal import goal_queries
 from holdfast.hardening.goal.choice_rule import RULE
 from holdfast.hardening.goal.goal_evaluator import GoalEvaluator
 from holdfast.results import read_result
@@ -115,6 +119,33 @@ def test_a_stopped_run_ends_like_an_unbroken_one(here: Path, monkeypatch: pytest
     assert resumed["selected"] == whole["selected"]
     assert resumed["results"] == whole["results"]
     assert same_weights(here / "stopped", here / "whole")
+
+
+def test_a_labelled_collection_is_measured_and_kept_out_of_the_training(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = made_up_texts(300, 8, 2)
+    asked = (here / "asked.txt").read_text(encoding="utf-8").splitlines()[:200]  # the training would have them
+    folder = here / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    rows = {"corpus": documents, "queries": asked, "queries-keyboard": [text[:-1] for text in asked]}
+    for name, texts in rows.items():
+        lines = [json.dumps({"_id": f"{number}", "text": text}) for number, text in enumerate(texts)]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    qrels = [f"{number}\t{number}\t1" for number in range(len(asked))]
+    (folder / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *qrels]) + "\n")
+    read = []
+    once = goal_queries.labelled_collection
+    monkeypatch.setattr(goal_queries, "labelled_collection", lambda folder: read.append(folder) or once(folder))
+    result = harden(settings("new", retrieval=folder, hold_out=200))
+    assert read == [folder]
+    assert result["protocol"]["goal"]["retrieval"] == str(folder)
+    splits = [row["split"] for row in result["results"] if row["task"] == "old index"]
+    assert {"collection keyboard", "collection typing"} <= {split.partition(",")[0] for split in splits}, splits
+    # Half of the training texts are queries: the 400 others without 200 held out, each as often as that takes.
+    trained = open_spooled({**result["protocol"]["corpus"], "skipped_blank": 0, "source": ""}).dataset["sentence"]
+    assert set(trained) & set(made_up_texts(600, 5, 1))
+    assert not set(trained) & set(asked)
 
 
 def test_other_texts_are_another_run(here: Path) -> None:

@@ -15,7 +15,7 @@ from holdfast.edits.tagging import Tagger
 from holdfast.encoding import Progress
 from holdfast.hardening.goal.choice_rule import RULE, Candidate, judge, kept
 from holdfast.hardening.goal.goal_evaluator import SCORE, GoalEvaluator
-from holdfast.hardening.goal.goal_queries import GoalTexts, goal_texts, labelled_collection, usable_noise
+from holdfast.hardening.goal.goal_queries import GoalTexts, goal_texts, usable_noise
 from holdfast.hardening.goal.goal_rows import old_index_rows
 from holdfast.hardening.goal.interpolation import WEIGHTS, Weights, interpolated, weights_of
 from holdfast.hardening.goal.meaning_pairs import meaning_pairs
@@ -52,7 +52,8 @@ class GoalChoice:
     Args:
         held: what is held out of the training; None in a process that measures nothing.
         noise: kinds of noise.
-        retrieval: folder of a labelled collection that is measured too.
+        retrieval: folder of a labelled collection that is measured too, for the record.
+        collection: the content of ``retrieval``.
         tagger: returns a part-of-speech tagger for changes of the meaning, or raises a `UserError`.
         evaluations: evaluations of the run.
         systems: returns functions of a query's text, by name, with which both encoders are measured at the end.
@@ -68,6 +69,7 @@ class GoalChoice:
     held: Held | None
     noise: Sequence[Noise]
     retrieval: Path | None = None
+    collection: Collection | None = None
     tagger: Callable[[], Tagger] | None = None
     evaluations: int = EVALUATIONS
     systems: Callable[[], Mapping[str, System]] = dict
@@ -100,7 +102,6 @@ class GoalChoice:
             return GoalEvaluator(None)
         self._original = weights_of(model)
         self._parameters = [name for name, _ in model.named_parameters(remove_duplicate=False)]
-        self._collection = labelled_collection(self.retrieval) if self.retrieval is not None else None
         self._language = language_of_corpus(self.held.documents)
         self._noise, reasons = usable_noise(self.noise, english=self._language.is_english)
         for kind, reason in reasons.items():
@@ -110,7 +111,7 @@ class GoalChoice:
             index = OldIndex.of(model, self.held.documents, precision=precision, progress=_update(shown))
         self._index = index
         with stage(console, "measuring the original encoder on the hold-out", unit="texts") as shown:
-            self._goal = self._measure_of(model, 0, self._collection, _update(shown))
+            self._goal = self._measure_of(model, 0, self.collection, _update(shown))
         self._evaluator = GoalEvaluator(self._goal, sts_dev)
         return self._evaluator
 
@@ -201,7 +202,7 @@ class GoalChoice:
         new, of_both = weights_of(model), ("the original encoder", "the kept encoder")
         self._load(model, self._original)
         with self._measuring(of_both[0]) as shown:
-            goal = self._measure_of(model, 1, self._collection, _update(shown))
+            goal = self._measure_of(model, 1, self.collection, _update(shown))
         systems, plain = self._corrections(goal.texts), {}
         for name, correct in systems.items():
             with self._as_original(model), self._measuring(of_both[0], name) as shown:
