@@ -117,7 +117,11 @@ class Run:
                 raise
 
     def finished(
-        self, settings: Mapping[str, Any], *, precision: Precision = "auto", where_recorded: Mapping[str, Any] = _NOTHING
+        self,
+        settings: Mapping[str, Any],
+        *,
+        precision: Precision = "auto",
+        where_recorded: Mapping[str, Any] = _NOTHING,
     ) -> dict[str, Any] | None:
         """Return the result if the run is finished already, else None.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
