@@ -45,8 +45,21 @@ class StopAtOnce:
         raise Stopped(number)
 
 
+class StopOfWorker:
+    """Handler of a termination signal in a process of a pool: it ends the process, as without a handler.
+
+    A pool sends the signal once more to all its processes when the first of them has ended. For a `DeferredStop`, this
+    is no second signal: the others finish their step.
+    """
+
+    def __call__(self, number: int, _: FrameType | None) -> None:
+        """Handle a signal."""
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+
 class DeferredStop:
-    """A stop that waits for the end of a step; a second signal stops at once.
+    """A stop that waits for the end of a step; a second signal stops at once, unless a `StopOfWorker` handles it.
 
     Signals with a handler of somebody else, and ignored ones, are left alone.
 
@@ -70,7 +83,7 @@ class DeferredStop:
             for number in SIGNALS:
                 handler = signal.getsignal(number)
                 usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
-                if handler == usual or isinstance(handler, StopAtOnce):
+                if handler == usual or isinstance(handler, (StopAtOnce, StopOfWorker)):
                     self._before[number] = signal.signal(number, self._receive)
         self._tell(True)
         try:
@@ -90,11 +103,12 @@ class DeferredStop:
             os.kill(os.getpid(), number)
 
     def _receive(self, number: int, _: FrameType | None) -> None:
-        first = self.requested is None and os.getpid() == self._process
+        own = os.getpid() == self._process
+        first = self.requested is None and own
         self.requested = number
         if first:
             self._notify()
-        else:
+        elif not (own and isinstance(self._before[number], StopOfWorker)):
             self.end()
 
     def _restore(self) -> None:

@@ -107,9 +107,14 @@ pathlib.Path({str(folder)!r}, "ended").touch()
 
 def make_one(folder: Path, sent: object) -> None:
     """Have a process make a cell, and send it something that does not let it."""
-    cell = Cell("encoder", {"n": 1}, label="SimCSE, seed 7")
+    make_cells(folder, sent, 1, Console(quiet=True))
+
+
+def make_cells(folder: Path, sent: object, count: int, console: Console) -> None:
+    """Have each of ``count`` processes make a cell, and send it something that does not let it."""
+    cells = [Cell("encoder", {"n": n}, label=f"SimCSE, seed {n}") for n in range(7, 7 + count)]
     setting, command = Setting(model=None, corpus=None, data=None), [sent]
-    make_in_parallel([cell], Store(folder), setting, 1, console=Console(quiet=True), command=command)  # type: ignore[arg-type]
+    make_in_parallel(cells, Store(folder), setting, count, console=console, command=command)  # type: ignore[arg-type]
 
 
 def signalled_when_it_began(folder: Path, number: int) -> None:
@@ -139,6 +144,75 @@ def test_whoever_is_stopped_stops_what_it_started(tmp_path: Path) -> None:
         make_one(tmp_path, _Long(tmp_path))
     assert not is_alive(int((tmp_path / "began").read_text()))
     assert not (tmp_path / "ended").exists()
+
+
+STEPS = {"short": 0, "middle": 2, "long": 30}
+"""Seconds that the steps of three trainings take."""
+
+
+class _Step:
+    """A training in the process that receives it, one of `STEPS`, whose first signal waits for the end of its step."""
+
+    def __init__(self, folder: Path) -> None:
+        self.code = f"""
+import os, pathlib, signal, time
+from holdfast.stopping import DeferredStop
+folder = pathlib.Path({str(folder)!r})
+for which, seconds in {STEPS}.items():
+    try:
+        (folder / f"taken-{{which}}").touch(exist_ok=False)
+    except FileExistsError:
+        continue
+    break
+stop = DeferredStop(lambda: None)
+with stop.waiting():
+    os.kill(os.getpid(), signal.SIGINT)  # as a terminal does with all processes: the first one has to answer
+    if stop.requested is not None:
+        (folder / "heard").touch()
+    (folder / f"new-{{which}}").write_text(str(os.getpid()))
+    (folder / f"new-{{which}}").rename(folder / f"began-{{which}}")
+    while stop.requested is None:
+        time.sleep(0.02)
+    time.sleep(seconds)
+    (folder / f"checkpoint-{{which}}").touch()
+    stop.end()
+"""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, (self.code,)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("interruptible")
+def test_each_training_ends_its_step_before_it_stops_and_a_second_signal_does_not_wait(tmp_path: Path) -> None:
+    numbers, over = dict[str, int](), threading.Event()
+
+    def wait_for(name: str) -> None:
+        while not (tmp_path / name).exists() and not over.wait(0.05):
+            pass
+
+    def interrupt() -> None:
+        for which in STEPS:
+            wait_for(f"began-{which}")
+            numbers[which] = int((tmp_path / f"began-{which}").read_text())
+        os.kill(os.getpid(), signal.SIGINT)
+        wait_for("checkpoint-short")
+        for which in ("middle", "long"):  # as the pool does, if it sees that a process has ended
+            os.kill(numbers[which], signal.SIGTERM)
+        wait_for("checkpoint-middle")
+        if not over.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    printed = io.StringIO()
+    with pytest.raises(KeyboardInterrupt):
+        make_cells(tmp_path, _Step(tmp_path), len(STEPS), Console(file=printed, width=200))
+    over.set()
+    assert not (tmp_path / "heard").exists()
+    assert parallel.STOPPING in printed.getvalue()
+    assert not any(map(is_alive, numbers.values()))
+    written = {which for which in STEPS if (tmp_path / f"checkpoint-{which}").exists()}
+    assert written == {"short", "middle"}
 
 
 def killed_while_another_is_busy(folder: str) -> None:

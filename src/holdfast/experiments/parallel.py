@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,11 +21,13 @@ from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.durations import time_left
 from holdfast.files import InUse
 from holdfast.progress import stage
+from holdfast.stopping import SIGNALS, StopOfWorker
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
+STOPPING = "stopping: trainings write a checkpoint at the end of their step; a second signal stops at once"
 WAIT = 2.0
 """Seconds between two checks whether another run has made a cell."""
 
@@ -55,7 +59,7 @@ def make_in_parallel(
     waiting, running = list(todo), dict[Future[str | None], Cell]()
     with (
         ProcessPoolExecutor(jobs, mp_context=context, initializer=_initialise_worker, initargs=(numbers, jobs)) as pool,
-        _terminated_on_error(),
+        _terminated_on_error(console),
         stage(console, "making cells", unit="cells", total=len(todo)) as making,
     ):
         while waiting or running:
@@ -81,14 +85,28 @@ def make_in_parallel(
 
 
 @contextmanager
-def _terminated_on_error() -> Iterator[None]:
-    """Terminate the processes started inside the block if it raises; the pool would wait for their work."""
+def _terminated_on_error(console: Console) -> Iterator[None]:
+    """Terminate the processes started inside the block if it raises, and wait for their checkpoints.
+
+    The pool would wait for their work. A second signal does not wait.
+    """
     before = set(multiprocessing.active_children())
     try:
         yield
     except BaseException:
-        for process in set(multiprocessing.active_children()) - before:
+        processes = set(multiprocessing.active_children()) - before
+        for process in processes:
             process.terminate()
+        if processes:
+            console.print(STOPPING, markup=False, highlight=False)
+        try:
+            ends = [process.sentinel for process in processes]
+            while ends:
+                ends = [end for end in ends if end not in multiprocessing.connection.wait(ends)]
+        except BaseException:
+            for process in processes:
+                process.kill()
+            raise
         raise
 
 
@@ -116,9 +134,14 @@ def ready(waiting: list[Cell], running: Sequence[Cell], failed: dict[str, str]) 
 
 
 def _initialise_worker(numbers: Any, jobs: int) -> None:
-    """Take one GPU, before CUDA is initialised, and a share of the cores."""
+    """Take one GPU, before CUDA is initialised, and a share of the cores.
+
+    A terminal sends its signals to all processes: they are left to the first one, which terminates the others.
+    """
     import torch
 
+    for each in SIGNALS:
+        signal.signal(each, StopOfWorker() if each == signal.SIGTERM else signal.SIG_IGN)
     number = numbers.get()
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = visible.split(",") if visible else [str(n) for n in range(torch.cuda.device_count())]
