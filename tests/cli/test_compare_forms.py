@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_compare_command import here as here
-from test_compare_command import mistake, rows_of, sts, write
+from compared_results import here as here
+from compared_results import mistake, rows_of, sts, write
 
 from holdfast.cli import main
 from holdfast.evaluation.sts import STS_TASKS

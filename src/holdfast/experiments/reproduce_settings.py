@@ -14,7 +14,7 @@ from holdfast.settings import Folder, Spelling
 LEAVE, CANCEL = "leave", "cancel"
 """Values of ``on_stop``: the jobs of a command that is stopped go on, or end."""
 RETRIES = 10
-"""How often a job that died or reached its time is continued, unless the number is given."""
+"""Continuations of a job that died or reached its time, unless their number is given."""
 
 
 def _two(words: str) -> tuple[str, str]:
