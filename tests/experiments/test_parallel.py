@@ -89,6 +89,32 @@ def test_a_process_that_is_killed_is_one_line(tmp_path: Path) -> None:
         make_one(tmp_path, _Deadly())
 
 
+class _DeadlyForOne:
+    """Ends the second process that receives it, and keeps the first one busy."""
+
+    def __init__(self, folder: Path) -> None:
+        self.code = f"""
+import os, pathlib, time
+folder = pathlib.Path({str(folder)!r})
+try:
+    (folder / "taken").touch(exist_ok=False)
+except FileExistsError:
+    os._exit(9)
+time.sleep(60)
+(folder / "ended").touch()
+"""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, (self.code,)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_is_known_before_the_others_have_made_their_cells(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"encoder SimCSE, seed 7, encoder SimCSE, seed 8; the same command goes on"):
+        make_cells(tmp_path, _DeadlyForOne(tmp_path), 2, Console(quiet=True))
+    assert not (tmp_path / "ended").exists()
+
+
 class _Long:
     """Keeps the process that receives it busy for a minute, once it has written its number to a file."""
 

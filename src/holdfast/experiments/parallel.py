@@ -8,10 +8,11 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import EndsRun, UserError
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 STOPPING = "stopping: trainings write a checkpoint at the end of their step; a second signal stops at once"
 WAIT = 2.0
-"""Seconds between two checks whether another run has made a cell."""
+"""Seconds between two checks whether another run has made a cell, or a process was killed."""
 
 
 def devices_here() -> int:
@@ -59,7 +60,7 @@ def make_in_parallel(
     waiting, running = list(todo), dict[Future[str | None], Cell]()
     with (
         ProcessPoolExecutor(jobs, mp_context=context, initializer=_initialise_worker, initargs=(numbers, jobs)) as pool,
-        _terminated_on_error(console),
+        _terminated_on_error(console) as one_has_ended,
         stage(console, "making cells", unit="cells", total=len(todo)) as making,
     ):
         while waiting or running:
@@ -67,7 +68,9 @@ def make_in_parallel(
                 waiting.remove(cell)
                 console.print(f"{cell.kind}: {cell.label}", markup=False, highlight=False)
                 running[pool.submit(_make, cell, store, setting, command, jobs)] = cell
-            ended, _ = wait(running, return_when=FIRST_COMPLETED)
+            ended, _ = wait(running, timeout=WAIT, return_when=FIRST_COMPLETED)
+            if not ended and one_has_ended():
+                raise _killed(running.values())
             for future in ended:
                 reason = _reason_of(future, running)
                 cell = running.pop(future)
@@ -85,16 +88,25 @@ def make_in_parallel(
 
 
 @contextmanager
-def _terminated_on_error(console: Console) -> Iterator[None]:
+def _terminated_on_error(console: Console) -> Iterator[Callable[[], bool]]:
     """Terminate the processes started inside the block if it raises, and wait for their checkpoints.
 
     The pool would wait for their work. A second signal does not wait.
+
+    Yields:
+        A function that returns True if one of the processes has ended. The pool itself does not see the end of those
+        that it started last before one of the others has made its cell.
     """
-    before = set(multiprocessing.active_children())
+    before, processes = set(multiprocessing.active_children()), set[BaseProcess]()
+
+    def one_has_ended() -> bool:
+        processes.update(set(multiprocessing.active_children()) - before)
+        return any(process.exitcode is not None for process in processes)
+
     try:
-        yield
+        yield one_has_ended
     except BaseException:
-        processes = set(multiprocessing.active_children()) - before
+        processes.update(set(multiprocessing.active_children()) - before)
         for process in processes:
             process.terminate()
         if processes:
@@ -115,11 +127,15 @@ def _reason_of(future: Future[str | None], running: Mapping[Future[str | None], 
     try:
         return future.result()
     except BrokenProcessPool:  # all processes of the pool end; the first one is unknown
-        labels = ", ".join(f"{cell.kind} {cell.label}" for cell in running.values())
-        raise UserError(
-            f"a process that was making one of these was killed (out of memory?): {labels}; the same command goes on "
-            "from where they were, and with a smaller --jobs it needs less memory"
-        ) from None
+        raise _killed(running.values()) from None
+
+
+def _killed(cells: Iterable[Cell]) -> UserError:
+    labels = ", ".join(f"{cell.kind} {cell.label}" for cell in cells)
+    return UserError(
+        f"a process that was making one of these was killed (out of memory?): {labels}; the same command goes on "
+        "from where they were, and with a smaller --jobs it needs less memory"
+    )
 
 
 def ready(waiting: list[Cell], running: Sequence[Cell], failed: dict[str, str]) -> list[Cell]:
