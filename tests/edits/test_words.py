@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +16,16 @@ def test_words_are_runs_of_letters_and_digits() -> None:
     assert Words.of(TEXT).words == tuple("Don t touch the co operative s 3rd œuvre please snake case End".split())
     assert Words.of("").words == ()
     assert Words.of("... !").words == ()
+
+
+def test_accents_and_vowel_signs_belong_to_their_word() -> None:
+    assert Words.of("हिन्दी भाषा में").words == ("हिन्दी", "भाषा", "में")
+    assert Words.of("தமிழ் மொழி").words == ("தமிழ்", "மொழி")
+    for form in ("NFC", "NFD"):
+        assert len(Words.of(unicodedata.normalize(form, "Việt Nam là café")).words) == 4
+    assert Words.of("I ❤️ it, 1️⃣ x").words == ("I", "it", "1", "x"), "what selects a glyph is no part of a word"
+    assert is_content_word("भाषा")
+    assert not is_content_word("भा2")
 
 
 @given(st.text())

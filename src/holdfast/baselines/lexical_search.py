@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.edits.words import combining_marks
 from holdfast.errors import NotInstalled
 from holdfast.evaluation.dense_search import Positions, best_positions
 
@@ -16,8 +18,6 @@ _FORMULA = "BM25 as in Lucene, k1 1.5, b 0.75"
 BM25_RECORD = f"bm25s: {_FORMULA}; lower case, words of two characters or more, English stop words left out, no "
 BM25_RECORD += "stemming"
 GRAM_RECORD = f"bm25s: {_FORMULA}, over letter {{letters}}-grams; lower case, one blank before, between and after words"
-
-_WORD = re.compile(r"\w+")
 
 LexicalScores = Callable[[str], npt.NDArray[np.float64]]
 """A function from a query to its score with each document, (documents,), 0 where they have nothing in common."""
@@ -44,12 +44,12 @@ def rank_by_bm25(documents: Iterable[str], queries: Sequence[str], k: int) -> Po
     require_bm25()
     import bm25s
 
-    index = bm25s.BM25()
-    words = bm25s.tokenize(list(documents), show_progress=False)
+    index, pattern = bm25s.BM25(), rf"\w[\w{combining_marks()}]+"
+    words = bm25s.tokenize(list(documents), token_pattern=pattern, show_progress=False)
     if not words.vocab:
         return np.full((len(queries), k), -1, dtype=np.int64)
     index.index(words, show_progress=False)
-    asked = bm25s.tokenize(list(queries), return_ids=False, show_progress=False)
+    asked = bm25s.tokenize(list(queries), token_pattern=pattern, return_ids=False, show_progress=False)
     nothing = np.zeros(index.scores["num_docs"])
     return np.stack([best_positions(index.get_scores(query).astype(float) if query else nothing, k) for query in asked])
 
@@ -60,9 +60,14 @@ def letter_grams(text: str, letters: int) -> list[str]:
     With 4 letters, ``"My cat!"`` has ``" my ", "my c", "y ca", " cat", "cat "``. A shorter text is one group; a text
     without words has none.
     """
-    words = _WORD.findall(text.lower())
+    words = _word().findall(text.lower())
     joined = f" {' '.join(words)} "
     return [joined[at : at + letters] for at in range(max(len(joined) - letters, 0) + 1)] if words else []
+
+
+@functools.cache
+def _word() -> re.Pattern[str]:
+    return re.compile(rf"\w[\w{combining_marks()}]*")
 
 
 def gram_scores(documents: Iterable[str], letters: int) -> LexicalScores:

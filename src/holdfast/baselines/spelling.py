@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -66,6 +67,20 @@ _PREFIX = 6
 """Letters of a word that SymSpell indexes: with 7, its default, the index takes 40 % more time and memory."""
 
 
+_CONTRACTIONS = {
+    **{
+        f"{verb}nt": f"{verb}n't" for verb in "do does did is are was were have has had could would should must".split()
+    },
+    **{"im": "i'm", "ive": "i've", "weve": "we've", "theyve": "they've", "youve": "you've", "youre": "you're"},
+    **{"theyre": "they're", "youll": "you'll", "theyll": "they'll", "itll": "it'll", "thats": "that's"},
+    **{"whats": "what's", "wheres": "where's", "theres": "there's", "heres": "here's", "hes": "he's", "shes": "she's"},
+}
+"""Contractions typed without their apostrophe that are no other words: the nearest word would often lack the *not*."""
+_ADDRESS = re.compile(r"\S*(?:://|www\.|@|\\|[^\W\d_]\.[^\W\d_])\S*")
+_SHORT_PART = 3
+"""Letters of a part of a hyphenated word (wi-fi, e-mail) that is not corrected, at most."""
+
+
 class _Token(NamedTuple):
     """A word of a text: as it stands, in lower case, its place in the text, and whether it may be corrected."""
 
@@ -80,8 +95,9 @@ class SpellingCorrection:
     """A function that corrects the spelling of an English query, with the words of a corpus.
 
     - A word that is known stays, unless it is much less likely beside its neighbours than a near and frequent word.
-    - Words with digits, and words with other capitals than the first letter, stay (acronyms). So does a word with two
-      corrections of about the same probability.
+    - Words with digits, and words with other capitals than the first letter, stay (acronyms). So do addresses (of the
+      web, of mail, of files), and a word with two corrections of about the same probability.
+    - A contraction without its apostrophe (*dont*) gets it, unless the corpus writes it so.
     - A capitalised word within a text is mostly a name: it becomes a word that the corpus has with a capital, or stays.
     - Two words that were typed as one are parted, and parts of a word joined, if that is more probable.
 
@@ -157,6 +173,8 @@ class SpellingCorrection:
         """Return the correction of a word; None if it stays."""
         own, word = self.settings, token.lower
         known = self._model.is_common(word, own.common)
+        if word in _CONTRACTIONS and self.counts.words.get(word, 0) < own.common:
+            return _CONTRACTIONS[word]
         if len(word) < 2 or (not known and self._is_form(word)):
             return None
         name = token.text[0].isupper() and not first
@@ -257,9 +275,13 @@ def _indexed(words: Iterable[str]) -> SymSpell:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
+    addresses = [match.span() for match in _ADDRESS.finditer(text)]
     for match in WORD.finditer(text):
         word = match[1]
         is_open = is_letters(word) and (word.islower() or word[1:].islower() or len(word) == 1)
+        is_open &= not any(begin <= match.start() < end for begin, end in addresses)
+        hyphens = "-" in (text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1])
+        is_open &= not (hyphens and len(word) <= _SHORT_PART)
         lower = counted_form(word) if is_letters(word) else ""
         yield _Token(word, lower, *match.span(1), is_open)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
 from holdfast.edits.chosen_words import drawn_order, number_to_change
 from holdfast.edits.edit import ENGLISH, Change, Edit, Edited, edited
 from holdfast.edits.sound_alikes import SoundAlikes, sound_alikes
+from holdfast.edits.spoken_numbers import spoken_numbers
 from holdfast.edits.words import STOP_WORDS, Words
 
 MISHEARD: Mapping[str, float] = {
@@ -25,8 +25,6 @@ _RANKS = ((5_000, "frequent"), (20_000, "less frequent"), (10**9, "rare"))
 _DROPPED, _OTHER_FORM = 0.1, 0.15
 """Share of missed function words that are dropped, and of other missed words that get another ending."""
 _SMALL_WORDS = 300  # a function word is taken for one of so many frequent words
-_NUMBER = re.compile(r"(?<![^\W_])\d+(?:,\d{3})*(?:\.\d+)?(st|nd|rd|th)?(?![^\W_])")
-_LONGEST = 15  # digits of a number that is read as one
 
 
 class Speech(Edit):
@@ -43,15 +41,12 @@ class Speech(Edit):
     ABOUT: ClassVar = "a text as a speech recogniser writes it"
 
     def __init__(self, sounds: SoundAlikes | None = None) -> None:
-        from num2words import num2words
-
         self.sounds = sounds or sound_alikes()
-        self.number_words = num2words
 
     def __call__(self, text: str, rng: random.Random, strength: float = 0.0) -> Edited | None:
         """Return the text as heard; None if it stays the same."""
         words = Words.of(text)
-        numbers = self._numbers(text)
+        numbers = list(spoken_numbers(text))
         spans = words.spans
         free = [not any(change.begin < end and begin < change.end for change in numbers) for begin, end in spans]
         weights = [self._weight(word) if ok else 0.0 for word, ok in zip(words.words, free, strict=True)]
@@ -67,7 +62,7 @@ class Speech(Edit):
 
     def plain(self, text: str) -> str:
         """Return the text without case and punctuation, numbers as words, and nothing misheard."""
-        made = self._written(text, Words.of(text), self._numbers(text), {})
+        made = self._written(text, Words.of(text), list(spoken_numbers(text)), {})
         return text if made is None else made.text
 
     def _weight(self, word: str) -> float:
@@ -91,44 +86,37 @@ class Speech(Edit):
         first, second = (self.sounds.draw, self.sounds.apart) if known else (self.sounds.apart, self.sounds.draw)
         return first(word, rng) or second(word, rng)
 
-    def _numbers(self, text: str) -> list[Change]:
-        changes = []
-        for match in _NUMBER.finditer(text):
-            spoken = self._spoken(match.group(), match[1])
-            if spoken is not None:
-                changes.append(Change(*match.span(), spoken))
-        return changes
-
-    def _spoken(self, number: str, ordinal: str | None) -> str | None:
-        digits = number.removesuffix(ordinal or "").replace(",", "")
-        if len(digits) > _LONGEST or not digits.isascii():
-            return None
-        is_year = len(number) == 4 and 1100 <= int(number) <= 2099 if number.isdigit() else False
-        kind = "ordinal" if ordinal and "." not in digits else "year" if is_year else "cardinal"
-        value: Any = float(digits) if "." in digits else int(digits)
-        return _plain(str(self.number_words(value, to=kind)))
-
     def _written(self, text: str, words: Words, numbers: list[Change], heard: Mapping[int, str]) -> Edited | None:
-        """Put together the changes of numbers, words and the gaps between them, each only if it changes something."""
+        """Put together the changes of numbers, words and the gaps between them, each only if it changes something.
+
+        None if the text stays the same, or if nothing of it can be heard.
+        """
         changes, begin, dropped = list(numbers), 0, False
-        inside = [(change.begin, change.end) for change in numbers]
         for place, part in enumerate(words.parts):
             end = begin + len(part)
-            if part and not any(first < end and begin < last for first, last in inside):
+            for first, last in _outside(begin, end, numbers):
                 if place % 2:
                     new = heard.get(place // 2, part.lower())
                 else:
-                    new = _gap(part, first=begin == 0 or dropped, last=end == len(text))
+                    new = _gap(text[first:last], first=first == 0 or dropped, last=last == len(text))
                 dropped = place % 2 == 1 and not new
-                changes += [Change(begin, end, new)] if new != part else []
+                changes += [Change(first, last, new)] if new != text[first:last] else []
             begin = end
-        return edited(text, *changes)
+        made = edited(text, *changes)
+        return made if made is not None and made.text.strip() else None
+
+
+def _outside(begin: int, end: int, changes: Sequence[Change]) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a span, none of them empty, that no change has."""
+    for change in changes:
+        if begin < change.end and change.begin < end:
+            if begin < change.begin:
+                yield begin, change.begin
+            begin = change.end
+    if begin < end:
+        yield begin, end
 
 
 def _gap(gap: str, *, first: bool, last: bool) -> str:
     """Return what remains of a gap: nothing of an apostrophe, else a space between two words."""
     return "" if first or last or gap in ("'", "’") else " "
-
-
-def _plain(spoken: str) -> str:
-    return " ".join(re.sub(r"[^\w\s]", " ", spoken.lower()).split())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 _WORD = re.compile(r"([^\W_]+)")
+_SELECTORS = ("VARIATION SELECTOR", "MONGOLIAN FREE VARIATION SELECTOR")  # of emoji and glyphs, no part of a word
 
 UNIVERSAL_TAGS = ("NOUN", "VERB", "ADJ", "ADV", "PRON", "DET", "ADP", "NUM", "CONJ", "PRT", ".", "X")
 """The universal parts of speech (Petrov et al. 2012)."""
@@ -43,7 +46,8 @@ STOP_WORDS = frozenset(
 class Words:
     """A text split into words and gaps; the joined parts are exactly the text.
 
-    A word is a run of letters and digits; hyphens, apostrophes and other punctuation belong to gaps.
+    A word is a run of letters and digits, with their accents and vowel signs, which Unicode may write as characters of
+    their own; hyphens, apostrophes and other punctuation belong to gaps.
 
     Attributes:
         parts: gap, word, gap, word, …, gap; gaps may be empty.
@@ -54,7 +58,7 @@ class Words:
     @classmethod
     def of(cls, text: str) -> Words:
         """Split a text."""
-        return cls(tuple(_WORD.split(text)))
+        return cls(tuple((_WORD if text.isascii() else _word_of_any_script()).split(text)))
 
     @property
     def text(self) -> str:
@@ -102,6 +106,24 @@ class Words:
         return "".join(self.parts[2 * begin + 1 : 2 * end])
 
 
+@functools.cache
+def combining_marks() -> str:
+    """Return the accents and vowel signs that are characters of their own, as the inside of a class of `re`."""
+    ranges: list[list[int]] = []
+    for code in range(0x300, 0x20000):  # beyond are ideographs
+        if unicodedata.category(chr(code)) in ("Mn", "Mc") and not unicodedata.name(chr(code)).startswith(_SELECTORS):
+            if ranges and ranges[-1][1] == code - 1:
+                ranges[-1][1] = code
+            else:
+                ranges.append([code, code])
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+
+
+@functools.cache
+def _word_of_any_script() -> re.Pattern[str]:
+    return re.compile(rf"([^\W_]+(?:[{combining_marks()}]+[^\W_]*)*)")
+
+
 def pieces(original: str, adversarial: str, changes: Sequence[Sequence[Any]]) -> list[str | tuple[str, str]]:
     """Split a text for a display of its changes: unchanged parts as strings, changed ones as ``(old, new)``.
 
@@ -138,7 +160,8 @@ def spanned_pieces(original: str, spans: Sequence[Sequence[Any]]) -> list[str | 
 
 def is_content_word(word: str) -> bool:
     """Return True if an attack may replace or insert a word: at least two letters, only letters, not a stop word."""
-    return len(word) > 1 and word.isalpha() and word.lower() not in STOP_WORDS
+    letters = word.isalpha() or all(letter.isalpha() or unicodedata.category(letter)[0] == "M" for letter in word)
+    return len(word) > 1 and letters and word.lower() not in STOP_WORDS
 
 
 def others(word: str, candidates: Iterable[str]) -> list[str]:
