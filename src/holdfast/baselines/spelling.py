@@ -76,7 +76,7 @@ _CONTRACTIONS = {
     **{"whats": "what's", "wheres": "where's", "theres": "there's", "heres": "here's", "hes": "he's", "shes": "she's"},
 }
 """Contractions typed without their apostrophe that are no other words: the nearest word would often lack the *not*."""
-_ADDRESS = re.compile(r"\S*(?:://|www\.|@|\\|[^\W\d_]\.[^\W\d_])\S*")
+_ADDRESS = re.compile(r"\S*(?:://|www\.|@|\w:?\\\w|[^\W\d_]\.[^\W\d_])\S*")
 _SHORT_PART = 3
 """Letters of a part of a hyphenated word (wi-fi, e-mail) that is not corrected, at most."""
 
