@@ -39,8 +39,9 @@ def made(name: str, text: str) -> set[str]:
     """Return every text that the edit can make of a text."""
     one = edit(name)
     found: set[str] = set()
-    for sentence in one._reader.sentences(text):
-        for way in one.ways(sentence):
+    sentences = one._reader.sentences(text)
+    for sentence in sentences:
+        for way in (*one.ways(sentence), *(one.last_ways(sentence) if sentence is sentences[-1] else ())):
             changed = edited(text, *way)
             if changed:
                 found.add(changed.text)

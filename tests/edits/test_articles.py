@@ -12,9 +12,13 @@ from holdfast.edits.articles import article_of
     [
         (
             "a",
-            "dog university unique union unit unicorn European euro one once useful user usual utility ewe uranium U",
+            "dog university unique union unit unicorn European euro one once useful user usual utility ewe uranium U "
+            "Ukrainian Uganda Uruguay Utah utopia unanimous",
         ),
-        ("an", "apple hour honest honour heir unimportant uninhabited unidentified umbrella ugly onion elephant X S"),
+        (
+            "an",
+            "apple hour honest honour heir unimportant uninhabited unidentified umbrella ugly onion elephant X S Uzbek",
+        ),
         ("a", "7 1 10 12 19 70 100 1,000 7.5 1,900 1200"),
         ("an", "8 11 18 80 800 8,000 11,000 18,500 8.5 1800 1850 11.5"),
         (None, "NASA UN . !"),

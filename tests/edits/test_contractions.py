@@ -29,6 +29,11 @@ REFUSED = [
     "isn't he happy",
     "why didn't he come",
     "She's gone.",  # is or has
+    "He's won the race.",
+    "It's become clear that he left.",
+    "She's just come home.",
+    "He's had enough of it.",
+    "Where's he gone?",
     "I'd go.",  # had or would
     "The dog's bone is old.",
     "He may not come.",
@@ -52,6 +57,11 @@ REFUSED = [
 def test_both_ways(full: str, short: str) -> None:
     assert short in made("contraction", full)
     assert full in made("contraction", short)
+
+
+def test_has_behind_an_adverb() -> None:
+    assert made("contraction", "She's always been ill.") == {"She has always been ill."}
+    assert made("contraction", "Where's he going?") == {"Where is he going?"}
 
 
 @pytest.mark.parametrize("text", REFUSED)

@@ -60,7 +60,7 @@ def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
 
 def test_a_file_without_misspellings_that_is_not_text_or_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no misspelling of a word"):
-        read_misspellings(written(tmp_path / "list.tsv", "alot->a lot\n"))
+        read_misspellings(written(tmp_path / "list.tsv", "alot->a lot\ndont->don't\nwellknown->well-known\n"))
     (tmp_path / "latin").write_bytes(b"caf\xe9\tcafee\n")
     with pytest.raises(UserError, match=r"latin:1: byte 3 .* not valid UTF-8"):
         read_misspellings(tmp_path / "latin")

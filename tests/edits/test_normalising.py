@@ -32,6 +32,7 @@ HONEST = [
     "a man named Yıldırım was born in İzmir",
     "TNFα and NFκB, β-carotene, Kα, σx, the letters α and ρ",
     "3½ cups, 10² m, 82º W, naïve café",
+    "2ⁿ states of 10⁻³ mol Ca²⁺, aₙ₊₁ = e⁻ˣ, Windows™ 10",
     "👨‍👩‍👧 family 🏴󠁧󠁢󠁥󠁮󠁧󠁿 1️⃣ ❤️",
     "/fəˈnɛtɪk ɡɑɪd/ the word",
     "the Russian word карта means map",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from grammar_cases import made
+from grammar_cases import made, once
 
 pytest.importorskip("textblob")
 pytest.importorskip("lemminflect")
@@ -34,6 +34,8 @@ def test_a_dash() -> None:
     [
         ("who is the mayor of leeds", "who is the mayor of leeds."),
         ("whos the mayor of leeds", "whos the mayor of leeds."),
+        ("do you like it", "do you like it."),
+        ("Did you see that movie", "Did you see that movie."),
         ("the whole roof of the", "the whole roof of the."),
         ("the tower was meant to be", "the tower was meant to be."),
         ("the tower and the roof and", "the tower and the roof and."),
@@ -45,6 +47,11 @@ def test_a_dash() -> None:
 )
 def test_what_is_refused(text: str, never: str) -> None:
     assert never not in made("punctuation", text)
+
+
+def test_the_full_stop_of_a_text_alone_changes() -> None:
+    text = "The harbour was built by the Romans. It was later destroyed. People visit the harbour."
+    assert {found.text for seed in range(30) if (found := once("punctuation", text, seed))} == {text[:-1]}
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,8 @@ def fault(text: str, old: str, new: str) -> str | None:
         ("We sat on the sofas.", "sofas", "couches", None),
         ("We sat on the sofa.", "sofa", "sofa", "word"),
         ("It is an act.", "act", "other", "word"),
+        ("He waited an hour.", "hour", "minute", "article"),
+        ("It has a use.", "use", "employment", "article"),
         ("He slept on the Sofa.", "Sofa", "Couch", "name"),
         ("Sofa and chair.", "Sofa", "Couch", None),
         ("It rains. Sofa and chair.", "Sofa", "Couch", None),

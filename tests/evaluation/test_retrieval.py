@@ -47,6 +47,22 @@ TABLE = {
 }
 
 
+@pytest.mark.parametrize("count", [5, 103])
+def test_a_query_does_not_find_itself(tmp_path: Path, count: int) -> None:
+    """As in BEIR's evaluation; a document of the same id with another text, and one with a label, is found."""
+    names = [f"d{number}" for number in range(count)]
+    vectors = {name: (np.cos(0.01 * number), np.sin(0.01 * number)) for number, name in enumerate(names)}
+    documents = [{"_id": name, "title": "T", "text": name} for name in names]
+    vectors |= {f"T {name}": vector for name, vector in vectors.items()}
+    queries = {"queries": {"d0": "d0", "d1": "d2", "d3": "d3"}, "queries-typed": {"d0": "d1", "d3": "d3"}}
+    qrels = [("d0", "d1", 1), ("d1", "d2", 1), ("d3", "d3", 1)]
+    folder = write_collection(tmp_path / "letters", documents, queries, qrels)
+    clean, typed = evaluate_retrieval(encoder_of(vectors), read_collection(folder))
+    assert clean["items"]["recall@1"] == [1.0, 1.0, 1.0]
+    assert typed["items"]["recall@1"] == [1.0, 1.0]
+    assert (clean["found_without_itself"], typed["found_without_itself"]) == (1, 1)
+
+
 def test_metrics_are_those_computed_by_hand(tmp_path: Path) -> None:
     """The ranking of "east" is a b c d e, of "north" d c b a e (a before e: a tie), of "west" e d c b a."""
     queries = {"queries": {"1": "east", "2": "north", "3": "west", "4": "no label"}}

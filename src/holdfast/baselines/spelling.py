@@ -71,9 +71,23 @@ _CONTRACTIONS = {
     **{
         f"{verb}nt": f"{verb}n't" for verb in "do does did is are was were have has had could would should must".split()
     },
-    **{"im": "i'm", "ive": "i've", "weve": "we've", "theyve": "they've", "youve": "you've", "youre": "you're"},
-    **{"theyre": "they're", "youll": "you'll", "theyll": "they'll", "itll": "it'll", "thats": "that's"},
-    **{"whats": "what's", "wheres": "where's", "theres": "there's", "heres": "here's", "hes": "he's", "shes": "she's"},
+    "im": "i'm",
+    "ive": "i've",
+    "weve": "we've",
+    "theyve": "they've",
+    "youve": "you've",
+    "youre": "you're",
+    "theyre": "they're",
+    "youll": "you'll",
+    "theyll": "they'll",
+    "itll": "it'll",
+    "thats": "that's",
+    "whats": "what's",
+    "wheres": "where's",
+    "theres": "there's",
+    "heres": "here's",
+    "hes": "he's",
+    "shes": "she's",
 }
 """Contractions typed without their apostrophe that are no other words: the nearest word would often lack the *not*."""
 _ADDRESS = re.compile(r"\S*(?:://|www\.|@|\w:?\\\w|[^\W\d_]\.[^\W\d_])\S*")

@@ -8,6 +8,7 @@ and ``text``; ``qrels/SPLIT.tsv`` with the header ``query-id corpus-id score``. 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ CLEAN = "queries"
 """The name of the queries as they were asked; other files hold noisy versions of them."""
 
 _LARGEST_GRADE = 10_000  # those of collections are 1 to 5; nDCG takes a list of all values up to the largest
+_GRADE = re.compile(r"[+-]?[0-9]{1,4000}")
 _LAYOUT = "BEIR's layout is corpus.jsonl, queries.jsonl and qrels/test.tsv"
 _DOCUMENT = '{"_id": "1", "title": "", "text": "..."}'
 _QUERY = '{"_id": "1", "text": "..."}'
@@ -88,8 +90,27 @@ class Collection:
         Raises:
             UserError: as `read_collection`, if the file was changed in the meantime.
         """
-        for _, text in _documents(self.corpus):
+        for _, text, _ in _documents(self.corpus):
             yield text
+
+    def queries_in_corpus(self) -> dict[str, int]:
+        """Return the queries that are documents, with the same id and text, and the places of these documents.
+
+        BEIR's evaluation leaves them out of what a query finds, as in ArguAna, whose queries are arguments of the
+        corpus. An id alone is no sign: both may be numbered from 1.
+
+        Raises:
+            UserError: as `documents`.
+        """
+        clean = next(queries for queries in self.queries if queries.name == CLEAN)
+        texts, known = dict(zip(clean.ids, clean.texts, strict=True)), set(self.document_ids)
+        if not known & set(texts):
+            return {}
+        found = {}
+        for place, (identifier, text, body) in enumerate(_documents(self.corpus)):
+            if identifier in texts and texts[identifier].strip() in (text, body):
+                found[identifier] = place
+        return found
 
 
 def collection_folder(name: str | None, data: Path | None) -> Path:
@@ -128,7 +149,7 @@ def read_collection(folder: Path, *, qrels: str | None = None) -> Collection:
     split, file = _qrels_file(folder, qrels)
     relevant = _read_qrels(file)
     queries = [_read_queries(name, path) for name, path in _query_files(folder)]
-    document_ids = [identifier for identifier, _ in _documents(corpus)]
+    document_ids = [identifier for identifier, _, _ in _documents(corpus)]
     if not document_ids:
         raise UserError(f"{corpus}: there is no document in it: {_LAYOUT}")
     digest = hashlib.sha256(f"{sha256(corpus)} {sha256(file)}".encode()).hexdigest()
@@ -139,8 +160,11 @@ def read_collection(folder: Path, *, qrels: str | None = None) -> Collection:
 
 
 def _file(folder: Path, name: str) -> Path | None:
-    """Return the file with this name, or with a packed form of it; None if there is none."""
-    return next((path for path in (folder / f"{name}{end}" for end in ("", *PACKED)) if path.is_file()), None)
+    """Return the file with this name, or with a packed form of it; None if there is none; refuse two."""
+    found = [path for path in (folder / f"{name}{end}" for end in ("", *PACKED)) if path.is_file()]
+    if len(found) > 1:
+        raise UserError(f"{found[0]} and {found[1]} are the same file in two forms: remove one")
+    return found[0] if found else None
 
 
 def _stems(paths: Iterator[Path], suffix: str) -> dict[str, Path]:
@@ -159,7 +183,7 @@ def _stems(paths: Iterator[Path], suffix: str) -> dict[str, Path]:
 
 def _query_files(folder: Path) -> list[tuple[str, Path]]:
     files = _stems(folder.glob(f"{CLEAN}*"), ".jsonl")
-    if not files:
+    if CLEAN not in files:
         raise UserError(f"{folder} has no queries.jsonl: {_LAYOUT}")
     return sorted(files.items(), key=lambda file: (file[0] != CLEAN, file[0]))
 
@@ -199,13 +223,13 @@ def _records(path: Path, example: str) -> Iterator[tuple[str, str, dict[str, Any
             yield where, identifier, record
 
 
-def _documents(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the id and the text of each document."""
+def _documents(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield the id and the text of each document, with and without its title."""
     for where, identifier, record in _records(path, _DOCUMENT):
         title = record.get("title")
         title = "" if title is None else checked_text(title, "title", where)
         text = checked_text(record.get("text"), "text", where)
-        yield identifier, f"{title} {text}".strip()
+        yield identifier, f"{title} {text}".strip(), text.strip()
 
 
 def _read_queries(name: str, path: Path) -> Queries:
@@ -220,15 +244,17 @@ def _read_queries(name: str, path: Path) -> Queries:
 
 def _read_qrels(path: Path) -> Relevant:
     relevant: dict[str, dict[str, int]] = {}
+    grades: dict[tuple[str, str], int] = {}
     for number, (query, document, score) in read_columns(path, ("query-id", "corpus-id", "score")):
-        try:
-            grade = int(score)
-        except ValueError:
-            raise UserError(f"{path}:{number}: the score is {short(score)}, not a whole number") from None
+        if not _GRADE.fullmatch(score.strip()):
+            raise UserError(f"{path}:{number}: the score is {short(score)}, not a whole number")
+        grade = int(score)
         if abs(grade) > _LARGEST_GRADE:
             raise UserError(
                 f"{path}:{number}: the score is {short(score)}: grades of relevance are at most {_LARGEST_GRADE:,}"
             )
+        if grade != grades.setdefault((query, document), grade):
+            raise UserError(f"{path}:{number}: another score of query {query!r} and document {document!r} stands above")
         if grade > 0:
             relevant.setdefault(query, {})[document] = grade
     if not relevant:

@@ -41,7 +41,8 @@ class Accents(Edit):
         changes = []
         for place in drawn_order(weights, rng)[: number_to_change(strength, len(tokens))]:
             old = tokens[place].group()
-            changes.append(Change(*tokens[place].span(), without_accents(old, transliterate=rng.random() < 0.5)))
+            made = without_accents(old, transliterate=rng.random() < 0.5)
+            changes.append(Change(*tokens[place].span(), made.upper() if len(old) > 1 and old.isupper() else made))
         return edited(text, *changes)
 
 

@@ -6,7 +6,9 @@ import re
 
 # A silent h; the sound of "you" or "won" behind a vowel's letter; "un-" before an i, which has no such sound.
 _SILENT_H = re.compile(r"(?:hour|honest|honou?r|heir)")
-_CONSONANT_SOUND = re.compile(r"(?:uni(?!n|m|d)|us[aeu]|usi|uti|eu|ewe|ura|uri|uro|ubi|ute|uku|u$|one\b|once\b|ones)")
+_CONSONANT_SOUND = re.compile(
+    r"(?:uni(?!n|m|d)|us[aeu]|usi|uti|eu|ewe|ura|uri|uro|ubi|ute|uk[ru]|uga|uru|ut[ao]|unan|u$|one\b|once\b|ones)"
+)
 _VOWELS = frozenset("aeiou")
 _LETTERS_WITH_A_VOWEL = frozenset("AEFHILMNORSX")
 

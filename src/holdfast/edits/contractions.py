@@ -6,7 +6,8 @@ Rules:
 2. A verb after a pronoun, "there", or "who", "what" and "where" at the start of a question: "we are" ↔ "we're",
    "it is" ↔ "it's", "they will" ↔ "they'll", "she has seen" → "she's seen".
 3. Refused: verbs at the end of a clause ("that is what we are"), questions such as "isn't he" (written out, "not"
-   would move), 's before a participle other than "been" and "got" ("he's" is "he is" or "he has"), and 'd
+   would move), 's before what may be a participle other than "been" and "got", with adverbs or the subject of a
+   question between them ("he's" is "he is" or "he has"), and 'd
    ("had" or "would") written out; "it's" where "its" may be meant ("it's colour", "of it's"); titles in questions
    without capitals ("the song you are here").
 """
@@ -16,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from holdfast.edits.grammar import Changes, GrammaticalEdit
-from holdfast.edits.sentences import Sentence, is_noun
+from holdfast.edits.inflection import is_form
+from holdfast.edits.sentences import Sentence, Token, is_noun
 from holdfast.edits.tagging import Tagger
 
 _NOT_TO_SHORT = frozenset(
@@ -38,7 +40,6 @@ class Contraction(GrammaticalEdit):
     NAME = "contraction"
     SIDE = "hold"
     ABOUT = "a contraction made or written out"
-    INFLECTS = False
     REPEATS = True
 
     def ways(self, sentence: Sentence) -> Sequence[Changes]:
@@ -117,10 +118,22 @@ def _verb_after(sentence: Sentence, place: int) -> Iterator[Changes]:
         yield ((verb.begin, verb.end, f" {_FULL[verb.low]}"),)
     elif verb.low == "'s" and pronoun.low == "it" and _may_be_its(sentence, place):
         return
-    elif verb.low == "'s" and (after.tag != "VBN" or after.low in {"been", "got"}) and not after.low.endswith("ed"):
-        yield ((verb.begin, verb.end, " has" if after.low in {"been", "got"} else " is"),)
+    elif verb.low == "'s":
+        after = _main_word(sentence, place + 2)
+        has = after.low in {"been", "got"}
+        if has or not (after.tag == "VBN" or after.low.endswith("ed") or is_form(after.low, "VBN")):
+            yield ((verb.begin, verb.end, " has" if has else " is"),)
     elif verb.low in _CLITICS and verb.begin > pronoun.end and _fits(pronoun.low, verb.low, after.tag, after.low):
         yield ((pronoun.end, verb.end, _CLITICS[verb.low]),)
+
+
+def _main_word(sentence: Sentence, place: int) -> Token:
+    """Return the word at a place, or the first one after adverbs and after the subject of a question ("where's he")."""
+    while place + 1 < len(sentence) and (
+        sentence[place].tag.startswith("RB") or (sentence[place].tag == "PRP" and sentence[0].low in _OPENERS)
+    ):
+        place += 1
+    return sentence[place]
 
 
 def _may_be_its(sentence: Sentence, place: int) -> bool:

@@ -21,30 +21,31 @@ class GrammaticalEdit(Edit):
     """An edit of one sentence of a text by rules of grammar.
 
     Attributes:
-        INFLECTS: whether the edit needs lemminflect.
         REPEATS: whether it can be applied several times to a text.
 
     Args:
         tagger: the tagger, which must give Penn Treebank tags.
 
     Raises:
-        UserError: the tagger has no Penn tags, or lemminflect, which the edit needs, is not installed.
+        UserError: the tagger has no Penn tags, or lemminflect is not installed.
     """
 
     LANGUAGE = ENGLISH
-    INFLECTS: ClassVar[bool] = True
     REPEATS: ClassVar[bool] = False
 
     def __init__(self, tagger: Tagger) -> None:
         if not tagger.penn:
             raise UserError(f"the tagger {tagger.source} gives no Penn Treebank tags: take --tagger textblob")
-        if self.INFLECTS:
-            require_lemminflect(f"edits of the kind {self.kind}")
+        require_lemminflect(f"edits of the kind {self.kind}")
         self._reader = SentenceReader(tagger)
 
     @abstractmethod
     def ways(self, sentence: Sentence) -> Sequence[Changes]:
         """Return the ways to edit a sentence, which are equally good; empty if there is none."""
+
+    def last_ways(self, sentence: Sentence) -> Sequence[Changes]:
+        """Return further ways to edit the last sentence of a text."""
+        return ()
 
     def __call__(self, text: str, rng: random.Random, strength: float = 0.0) -> Edited | None:
         """Return the text with one sentence edited, drawn from those to which the rules apply; otherwise None.
@@ -52,11 +53,12 @@ class GrammaticalEdit(Edit):
         An edit with `REPEATS` is applied several times where ``strength`` asks for more changed words than one.
         """
         sentences = list(self._reader.sentences(text))
+        last = sentences[-1:]
         rng.shuffle(sentences)
         wanted = max(1, round(strength * sum(len(sentence) for sentence in sentences))) if self.REPEATS else 1
         changes: list[tuple[int, int, str]] = []
         for sentence in sentences:
-            ways = list(self.ways(sentence))
+            ways = [*self.ways(sentence), *(self.last_ways(sentence) if last and sentence is last[0] else ())]
             rng.shuffle(ways)
             for way in ways:
                 if wanted > 0 and not any(_overlap(one, other) for one in way for other in changes):

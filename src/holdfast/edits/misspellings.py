@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.data.untrusted_lines import MAX_ROW_CHARS, numbered_lines, open_bytes
+from holdfast.edits.words import Words
 from holdfast.errors import UserError
 
 SHARE = 0.5
@@ -38,12 +39,12 @@ class Misspellings:
     def of(cls, pairs: Iterable[tuple[str, str]], share: float = SHARE) -> Misspellings:
         """Collect pairs of a word and a misspelling, without regard to case.
 
-        Left out are pairs that could not be used, or would not be a misspelling: words with a blank, misspellings with
-        a digit ("four", "4"), and those that differ from the word in case only.
+        Left out are pairs that could not be used, or would not be a misspelling: words with a blank, an apostrophe or a
+        hyphen (`Words` parts them), misspellings with a digit ("four", "4"), and those that differ in case only.
         """
         found: dict[str, dict[str, None]] = {}
         for word, misspelling in ((word.lower(), misspelling.lower()) for word, misspelling in pairs):
-            if word != misspelling and len(word.split()) == 1 and not any(map(str.isdigit, misspelling)):
+            if word != misspelling and Words.of(word).words == (word,) and not any(map(str.isdigit, misspelling)):
                 found.setdefault(word, {})[misspelling] = None
         return cls({word: tuple(misspellings) for word, misspellings in found.items()}, share)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 
@@ -85,6 +86,7 @@ def _is_emoji(character: str) -> bool:
 # --- NFKC --------------------------------------------------------------------------------------------------------
 
 _ORDINALS = "ªº"
+_SIGNS = "™℠"
 _WORD_OR_WHITE = re.compile(r"\S+|\s+")
 
 
@@ -98,23 +100,39 @@ def _compatible_part(part: str) -> str:
         return part
     if any(script_of(character) in WITH_WIDE_FORMS for character in part if character.isalpha()):
         return part
-    pieces, begin = [], 0
+    pieces, begin, raised = [], 0, _raised_places(part)
     for place, character in enumerate(part):
-        if _says_more(character):
+        if place in raised or _says_more(character):
             pieces += [unicodedata.normalize("NFKC", part[begin:place]), character]
             begin = place + 1
     return "".join(pieces) + unicodedata.normalize("NFKC", part[begin:])
 
 
+def _raised_places(part: str) -> set[int]:
+    """Return the places of raised and lowered characters that say more than plain ones: 10⁻³, 2ⁿ, Ca²⁺, ™.
+
+    Words in such letters, and runs of them (1ˢᵗ), are styled: they say the same in plain ones.
+    """
+    found, begin = set[int](), 0
+    for kind, group in itertools.groupby(part, _is_raised):
+        run = "".join(group)
+        styled = run.isalpha() and (len(run) > 1 or run == part) and not set(run) & set(_SIGNS)
+        if kind and not styled:
+            found.update(range(begin, begin + len(run)))
+        begin += len(run)
+    return found
+
+
+def _is_raised(character: str) -> bool:
+    return unicodedata.decomposition(character).startswith(("<super>", "<sub>"))
+
+
 def _says_more(character: str) -> bool:
-    """Return True for a character whose NFKC form says something else: fractions, raised digits, lone accents, and
-    characters that look like a Latin letter, which the letter of their NFKC form does not (the Greek ϲ becomes ς)."""
+    """Return True for a character whose NFKC form says something else: fractions, lone accents, and characters that
+    look like a Latin letter, which the letter of their NFKC form does not (the Greek ϲ becomes ς)."""
     if (letter := latin_readings().get(character)) is not None:
         return latin_readings().get(unicodedata.normalize("NFKC", character)) != letter
     if character in _ORDINALS:
         return True
     kind, _, rest = unicodedata.decomposition(character).partition(" ")
-    digit = unicodedata.digit(character, None) is not None
-    return (
-        kind == "<fraction>" or (kind in ("<super>", "<sub>") and digit) or (kind == "<compat>" and rest[:5] == "0020 ")
-    )
+    return kind == "<fraction>" or (kind == "<compat>" and rest[:5] == "0020 ")

@@ -47,6 +47,8 @@ _NO_COLOUR_OF = frozenset(
     """.split()
 )
 _IRREGULAR = {"knife": "knives", "wolf": "wolves", "fisherman": "fishermen", "puppy": "puppies"}
+_IRREGULAR |= {"sheep": "sheep", "deer": "deer", "scarf": "scarves"}
+_ONE, _SEVERAL = frozenset("a an this that each every another".split()), frozenset("these those several many".split())
 
 
 class Mention(NamedTuple):
@@ -153,8 +155,19 @@ def nouns_in(tagged: TaggedText) -> Iterator[Mention]:
         kind = _KINDS.get(singular)
         if kind is not None and singular not in _NEVER_REPLACED and _stands_alone(tagged, at, kind):
             one = kind == "time" and singular == word
-            if not one or word in _SPANS:
-                yield Mention(at, "one span of time" if one else kind, singular, plural=singular != word)
+            plural = _is_plural(tagged, at, singular)
+            if plural is not None and (not one or word in _SPANS):
+                yield Mention(at, "one span of time" if one else kind, singular, plural)
+
+
+def _is_plural(tagged: TaggedText, at: int, singular: str) -> bool | None:
+    """Return True for a plural; of a noun with one form by the word before it, and None if that leaves it open."""
+    if _plural(singular) != singular:
+        return tagged.lower[at] != singular
+    before = tagged.before(at)
+    word = "" if before is None else tagged.lower[before]
+    several = word in _SEVERAL or CARDINALS.get(word, 0) > 1 or (word.isdecimal() and word != "1")
+    return True if several else False if word in _ONE or word == "one" else None
 
 
 def _stands_alone(tagged: TaggedText, at: int, kind: str) -> bool:

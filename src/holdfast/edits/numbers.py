@@ -90,7 +90,7 @@ def number_edits() -> list[Number]:
 
 def _replaced(text: str, number: _Found, new: str) -> Edited | None:
     changes = [(number.begin, number.end, new)]
-    article = re.search(r"\b(an?) $", text[: number.begin], re.IGNORECASE)
+    article = re.search(r"\b(an?) [$£€]?$", text[: number.begin], re.IGNORECASE)
     if article is not None and (right := article_of(new)) is not None and right != article[1].lower():
         changes.append((*article.span(1), in_case_of(article[1][:1], right)))
     return edited(text, *changes)
@@ -246,11 +246,12 @@ def _drawing_of_word(word: str, around: _Around) -> Callable[[random.Random], st
         choices = ORDINALS[1:6] if before == "a" else ORDINALS[:6]
         return lambda rng: rng.choice([other for other in choices if other != lower])
     hyphen = around.text[around.end : around.end + 1] == "-"
-    if not after or after in ("or", "and", "to", "by", "hundredths") or before in ("or", "one", "twenty", "no"):
-        return None
-    if hyphen and after in CARDINALS:
+    if not after or after in ("or", "and", "to", "by", "hundredths") or before in ("or", "one", "no"):
         return None
     value = CARDINALS[lower]
+    in_tens = CARDINALS.get(before, 0) >= 20 or (value >= 20 and 0 < CARDINALS.get(after, 0) < 10)  # "thirty five"
+    if in_tens or (hyphen and after in CARDINALS):
+        return None
     like = [other for other, size in CARDINALS.items() if (2 <= size <= 12) == (value <= 12) and size > 1]
     if after in SCALES:
         like = [other for other in like if CARDINALS[other] <= 12]

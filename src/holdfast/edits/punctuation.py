@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.edits.clauses import main_clause, noun_phrase_end
 from holdfast.edits.grammar import Changes, GrammaticalEdit
-from holdfast.edits.sentences import AUXILIARIES, Sentence, Token, is_noun
+from holdfast.edits.sentences import AUXILIARIES, BE, DO, HAVE, Sentence, Token, is_noun
 from holdfast.edits.tagging import Tagger
 
 _CURLY_APOSTROPHE = "’"
@@ -34,8 +34,12 @@ class Punctuation(GrammaticalEdit):
     ABOUT = "a full stop, a comma or quotation marks changed"
 
     def ways(self, sentence: Sentence) -> Sequence[Changes]:
-        """Return every change of one mark in a sentence."""
-        return [*_final_stop(sentence), *_introduction(sentence), *_serial_comma(sentence), *_signs(sentence)]
+        """Return every change of one mark in a sentence, without that of `last_ways`."""
+        return [*_introduction(sentence), *_serial_comma(sentence), *_signs(sentence)]
+
+    def last_ways(self, sentence: Sentence) -> Sequence[Changes]:
+        """Return the change of the full stop at the end of the text."""
+        return [*_final_stop(sentence)]
 
 
 def punctuation_edits(tagger: Tagger) -> tuple[Punctuation, ...]:
@@ -54,8 +58,10 @@ def _final_stop(sentence: Sentence) -> Iterator[Changes]:
 
 def _is_question(sentence: Sentence) -> bool:
     first = sentence[0]
-    return first.tag in {"WP", "WRB", "WDT", "MD", "WP$"} or any(
-        token.low in _ASKING or token.tag in {"WP", "WRB", "WDT"} for token in sentence
+    return (
+        first.tag in {"WP", "WRB", "WDT", "MD", "WP$"}
+        or first.low in BE | DO | HAVE
+        or any(token.low in _ASKING or token.tag in {"WP", "WRB", "WDT"} for token in sentence)
     )
 
 

@@ -79,8 +79,10 @@ def _money(digits: str, size: str, names: tuple[str, str, str, str]) -> str:
     if size or len(part) != 2:
         return " ".join(filter(None, (_words(digits), size, one if digits == "1" and not size else many)))
     amounts = [(int(whole or 0), one, many), (int(part), cent, cents)]
-    said = [f"{_words(str(amount))} {name if amount == 1 else names}" for amount, name, names in amounts if amount]
-    return " and ".join(said) or f"{_words('0')} {many}"
+    parts = [
+        f"{_words(str(amount))} {single if amount == 1 else several}" for amount, single, several in amounts if amount
+    ]
+    return " and ".join(parts) or f"{_words('0')} {many}"
 
 
 def _words(digits: str, kind: str = "cardinal") -> str:

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from holdfast.edits.articles import article_of
 from holdfast.edits.word_rules import is_plural
 from holdfast.edits.words import Words, is_content_word
 
@@ -15,7 +16,6 @@ _STEM = 4  # letters
 _SAME_SPELLING = 0.88  # organisation, organization; not dancing, dance
 _IRREGULAR_SUPERLATIVES = frozenset({"best", "worst", "most", "least"})
 _NO_SUPERLATIVES = frozenset("honest dishonest modest immodest earnest west rest".split())
-_VOWELS = frozenset("aeiou")
 _ARTICLES = frozenset({"a", "an"})
 
 
@@ -96,7 +96,7 @@ class SubstitutionForm:
         if _is_joined(asked.words, asked.place):
             return "compound"
         before = asked.words.words[asked.place - 1].lower() if asked.place else ""
-        if before in _ARTICLES and (old[0] in _VOWELS) != (word[0] in _VOWELS):
+        if before in _ARTICLES and article_of(old) != article_of(word):
             return "article"
         if old.endswith("ing") != word.endswith("ing"):
             return "ending"

@@ -103,7 +103,8 @@ def evaluate_retrieval(
     (`similarity_fn_name`), cosine if it names none. Documents are read, encoded and
     searched in blocks, so that memory holds neither their texts nor their vectors; a system with `rank_with_encoder`
     needs their vectors in memory, fp32. The search is exact. Of documents
-    with equal similarity the earlier one in the file comes first. Queries without a relevant document are left out.
+    with equal similarity the earlier one in the file comes first. Queries without a relevant document are left out, and
+    so is a query that is itself a document of the corpus from what it finds, unless it is relevant to itself.
 
     Args:
         model: the encoder of the queries, and of the documents unless ``options.index`` is given.
@@ -129,7 +130,13 @@ def evaluate_retrieval(
     texts = _corrected(options.systems, collection, asked)
     dense = [text for system in options.systems if system.rank is None for text in _all(texts[system.name])]
     keep = any(system.rank_with_encoder is not None for system in options.systems)
-    search = _DenseSearch(model, options.index, precision, shared, keep=keep, forms=forms)
+    itself = {
+        query: place
+        for query, place in collection.queries_in_corpus().items()
+        if collection.document_ids[place] not in collection.relevant.get(query, {})
+    }
+    depth = DEPTH + bool(itself)
+    search = _DenseSearch(model, options.index, precision, shared, depth=depth, keep=keep, forms=forms)
     if dense:
         search.rank(collection, list(dict.fromkeys(dense)), progress)
     if shared and joined() and not is_first_process():
@@ -138,12 +145,17 @@ def evaluate_retrieval(
     values: RowValues = {}
     for system in options.systems:
         own = texts[system.name]
-        for form, found in _ranked(system, collection, list(dict.fromkeys(_all(own))), search).items():
+        for form, found in _ranked(system, collection, list(dict.fromkeys(_all(own))), search, depth).items():
             for queries, changed in zip(asked, own, strict=True):
-                positions = np.stack([found[text] for text in changed])
+                ranked = (
+                    _without(found[text], itself.get(query)) for query, text in zip(queries.ids, changed, strict=True)
+                )
+                positions = np.stack(list(ranked))
                 metrics = per_query(queries.ids, positions, collection.document_ids, collection.relevant)
                 values[system.name, form, queries.name] = queries.ids, metrics
                 row = _row(system, collection, queries, metrics)
+                if left_out := sum(query in itself for query in queries.ids):
+                    row["found_without_itself"] = left_out
                 if system.rank is None:
                     row |= search.truncated(changed)
                 if form is not None:
@@ -175,10 +187,11 @@ class _DenseSearch:
         precision: ResolvedPrecision,
         shared: bool,
         *,
+        depth: int,
         keep: bool,
         forms: Sequence[Form] = (),
     ) -> None:
-        self._model, self._index, self._forms = model, model if index is None else index, forms
+        self._model, self._index, self._forms, self._depth = model, model if index is None else index, forms, depth
         self.ranked: dict[str | None, Ranked] = {}
         self.records: Mapping[str, dict[str, Any]] = {}
         self._precision, self._shared, self._keep = precision, shared, keep
@@ -198,7 +211,7 @@ class _DenseSearch:
         done = len(queries)
         if self._keep:
             self._queries = dict(zip(queries, vectors, strict=True))
-        nearest = SearchInForms(vectors, DEPTH, similarity_of(self._model), self._forms)
+        nearest = SearchInForms(vectors, self._depth, similarity_of(self._model), self._forms)
         for block in _blocks(collection.documents()):
             documents = self._encoded(self._index, block, "document", self._document_cuts, report)
             if documents.shape[1] != vectors.shape[1]:
@@ -242,17 +255,23 @@ def _blocks(documents: Iterator[str]) -> Iterator[list[str]]:
 
 
 def _ranked(
-    system: RetrievalSystem, collection: Collection, queries: Sequence[str], search: _DenseSearch
+    system: RetrievalSystem, collection: Collection, queries: Sequence[str], search: _DenseSearch, depth: int
 ) -> Mapping[str | None, Ranked]:
     """Return the best documents of each query, by form of the vectors; with BM25 the plain form alone."""
     positions: Positions
     if system.rank is not None:
-        positions = system.rank(collection.documents(), queries, DEPTH)
+        positions = system.rank(collection.documents(), queries, depth)
     elif system.rank_with_encoder is not None:
-        positions = system.rank_with_encoder(collection.documents(), queries, search.similarities, DEPTH)
+        positions = system.rank_with_encoder(collection.documents(), queries, search.similarities, depth)
     else:
         return search.ranked
     return {None: dict(zip(queries, positions, strict=True))}
+
+
+def _without(ranked: npt.NDArray[np.int64], place: int | None) -> npt.NDArray[np.int64]:
+    """Return the first `DEPTH` of the ranked documents without the one at a place."""
+    left = (ranked if place is None else ranked[ranked != place])[:DEPTH]
+    return np.pad(left, (0, min(len(ranked), DEPTH) - len(left)), constant_values=-1)
 
 
 def _corrected(

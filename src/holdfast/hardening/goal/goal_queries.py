@@ -15,7 +15,6 @@ from holdfast.data.beir import Collection, collection_folder, read_collection
 from holdfast.edits.edit import ENGLISH
 from holdfast.edits.noise import Noise, noise_edits, noisy
 from holdfast.edits.words import Words
-from holdfast.errors import UserError
 from holdfast.evaluation.pseudo_queries import pseudo_queries
 from holdfast.evaluation.retrieval_table import version_name
 from holdfast.hardening.goal.hold_out import key_of
@@ -140,12 +139,9 @@ def labelled_collection(folder: Path) -> Collection:
     """Read a collection in BEIR's layout.
 
     Raises:
-        UserError: it is missing or malformed, or has no clean queries.
+        UserError: it is missing or malformed.
     """
-    collection = read_collection(collection_folder(None, folder))
-    if CLEAN_FILE not in [own.name for own in collection.queries]:
-        raise UserError(f"--retrieval {folder} has no {CLEAN_FILE}.jsonl, the clean queries")
-    return collection
+    return read_collection(collection_folder(None, folder))
 
 
 def _noisy_versions(texts: Sequence[str], noise: Sequence[Noise], seed: int) -> dict[str, Sequence[str]]:
