@@ -58,6 +58,8 @@ def test_each_attacked_training_text_adds_what_became_of_it(tmp_path: Path) -> N
     assert found.texts == [("the dgo eats",), ("a dog rnus",)]
     assert found.labels == [1, 1]
     assert found.foreign == 1
+    twice = read_adversarial_texts(path, [*TEXTS, TEXTS[0]], [1, 0, 1, 0])  # "a dog runs" has both labels
+    assert (twice.texts, twice.labels, twice.foreign) == ([("the dgo eats",)], [1], 3)
     assert f"2 adversarial texts of {path} (1 of texts that are not trained on" in found.describe()
 
 

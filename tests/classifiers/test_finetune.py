@@ -244,6 +244,11 @@ def test_a_run_resumed_from_a_checkpoint_ends_in_the_same_bits(
     assert hashes[0] == hashes[1]
     assert (tmp_path / "out" / "checkpoint-40").is_dir(), "checkpoints that were asked for stay"
     assert finetune(settings(save_steps=10), resume=True) == resumed  # there is nothing left to do
+    assert finetune(settings(), resume=True) == resumed
+    assert (tmp_path / "out" / "checkpoint-40").is_dir(), "they are not removed by a later call without --save-steps"
+    (tmp_path / "texts.json").write_text("{}")
+    with pytest.raises(UserError, match="cannot resume .*: files adversarial_texts was"):
+        finetune(settings(save_steps=10, adversarial_texts=str(tmp_path / "texts.json")), resume=True)
     other: Precision = "fp32" if resumed["protocol"]["training"]["precision"] == "bf16" else "bf16"
     with pytest.raises(UserError, match="training precision was"):
         finetune(settings(save_steps=10, precision=other), resume=True)

@@ -7,6 +7,7 @@ import os
 import threading
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -76,6 +77,11 @@ def test_parquet(tmp_path: Path) -> None:
     assert "columns are: n, body" in error_of(str(path))
     assert "did you mean 'body'" in error_of(str(path), column="bodi")
     assert f"{path}: row 1: the column 'n' holds int, not text" in error_of(str(path), column="n")
+    damaged = pa.StringArray.from_buffers(
+        2, pa.py_buffer(np.array([0, 3, 6], dtype=np.int32)), pa.py_buffer(b"onetw\xff")
+    )
+    pq.write_table(pa.table({"text": damaged}), path)
+    assert f"{path}: row 2: not valid UTF-8" in error_of(str(path))
     pq.write_table(pa.table({"text": ["one", None]}), path)
     assert f"{path}: row 2: the column 'text' is missing" in error_of(str(path))
     write(path, "PAR1 and then nothing of the kind")

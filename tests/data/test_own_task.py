@@ -56,6 +56,8 @@ def test_numbers_as_classes_keep_their_order(tmp_path: Path) -> None:
     rows = [{"sentence": f"s{n}", "label": n} for n in (10, 2, 1, 10)]
     found = load_labelled(jsonl(tmp_path / "my.jsonl", *rows), "all")
     assert (found.classes, found.labels) == (["1", "2", "10"], [2, 1, 0, 2])
+    rows = [{"sentence": f"s{n}", "label": n} for n in (10.5, -2, 1.5, -1, 2)]
+    assert load_labelled(jsonl(tmp_path / "signed.jsonl", *rows), "all").classes == ["-2", "-1", "1.5", "2", "10.5"]
     long = "9" * 5000  # more digits than int() takes
     found = load_labelled(table(tmp_path / "my.tsv", HEAD, f"a dog\t{long}", "a cat\t10", "a cow\t010", "b\tc"), "all")
     assert found.classes == ["010", "10", long, "c"]

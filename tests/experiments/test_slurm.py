@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import re
+import shutil
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -105,6 +106,18 @@ def test_a_job_is_submitted_with_its_options_once_its_inputs_are_made(cluster: C
     assert cluster.lines()[-1] == "made (evaluation: evaluation), 0 more wait"
     assert list(cluster.output.glob("jobs/*/*.json")) == []
     assert cluster.make([]) == {}
+
+
+def test_what_was_removed_after_its_job_ended_is_made_again(cluster: Cluster) -> None:
+    encoder = cell("encoder")
+    assert cluster.make([encoder]) == {}
+    (folder,) = (cluster.output / "jobs").iterdir()
+    record = folder / f"{cluster.store.place(encoder).name}.json"
+    record.write_text('{"job": "101", "died": 0}')  # as of a command that was stopped before its job ended
+    shutil.rmtree(cluster.store.place(encoder))
+    assert cluster.make([encoder]) == {}
+    assert cluster.store.finished(encoder)
+    assert not any("goes on" in line for line in cluster.lines())
 
 
 def test_no_more_jobs_at_once_than_are_asked_for(cluster: Cluster) -> None:

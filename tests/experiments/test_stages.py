@@ -18,6 +18,7 @@ from holdfast.errors import UserError
 from holdfast.experiments import cell_execution, cell_planning, stage_settings
 from holdfast.experiments.cell_planning import Planner, Setting
 from holdfast.experiments.cells import Cell
+from holdfast.experiments.input_hashes import Identities
 from holdfast.training.method_options import objective_class, option_defaults
 
 SAYS: dict[str, Any] = {
@@ -145,6 +146,13 @@ def test_files_count_and_not_where_they_lie(setting: Setting, tmp_path: Path) ->
     test.write_text(test.read_text() + "one more dog\t1\n")
     after = keys(Planner(setting).plan(SAYS, 1))
     assert {kind for kind in before if before[kind] != after[kind]} == {"classifier", "attack"}
+
+
+def test_raw_files_count_where_a_task_has_no_other_texts(setting: Setting) -> None:
+    hashes = Identities(setting.data)
+    before = hashes.task("sst2", "senteval")
+    assert before["files"]
+    assert before == hashes.task("sst2", "raw")
 
 
 def test_only_the_resources_that_a_recipe_needs_count(setting: Setting) -> None:

@@ -213,6 +213,15 @@ def test_best_weights_that_are_damaged_are_made_again(tmp_path: Path) -> None:
     ]
 
 
+def test_best_weights_that_are_cut_short_do_not_stop_the_next_checkpoint(tmp_path: Path) -> None:
+    run = Run(tmp_path / "run")
+    run.evaluate(5, 1.0)
+    run.save(10)
+    run.best.path.write_bytes(run.best.path.read_bytes()[:40])
+    run.save(20)
+    assert is_intact(run.folder / "checkpoint-20")
+
+
 def test_best_weights_that_are_gone_are_made_again(tmp_path: Path) -> None:
     run = Run(tmp_path / "run")
     run.evaluate(5, 1.0)

@@ -196,6 +196,12 @@ def _with_best(other: Path, place: Path) -> Path:
     return run.folder / "best"
 
 
+def test_options_differ_where_places_may() -> None:
+    before = {"options": {"source": "neighbours"}, "corpus": {"source": "a.txt"}, "base_model": "m"}
+    now = {"options": {"source": "masked-lm"}, "corpus": {"source": "b.txt"}, "base_model": "n"}
+    assert list(differences(before, now)) == [("options source", "neighbours", "masked-lm")]
+
+
 def test_a_finished_run_is_still_finished(
     trained: tuple[Path, dict[str, list[str]]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,6 +57,11 @@ def test_whole_words_are_masked_whole(tokenised: Tokenised) -> None:
     assert (chosen[1:][inside] == chosen[:-1][inside]).all()
     first = ordinary & ~goes_on
     share_within(chosen[first].mean(), 0.15, int(first.sum()))
+    begin = int(np.flatnonzero(inside)[0])
+    end = begin + 1 + int(np.argmin(goes_on[begin + 1 :]))
+    masking = Masking(tokenizer, share=1e-9, whole_words=True)  # one word is drawn where the share gives none
+    for seed in range(20):
+        assert masking.draw(ids[begin:end], np.random.default_rng(seed))[1].all()
 
 
 def test_whole_words_need_wordpieces() -> None:

@@ -223,9 +223,12 @@ def test_a_loss_that_is_not_finite_stops_the_run(
 def test_another_run_is_not_continued(corpus: Path, tmp_path: Path) -> None:
     settings = {"corpus": str(corpus), "output": tmp_path / "out", **SHAPE, **SHORT}
     pretrain(PretrainSettings(**settings, max_steps=2))
-    (tmp_path / "out" / "results.json").unlink()
     with pytest.raises(UserError, match="holds another run: continue it with --resume"):
         pretrain(PretrainSettings(**settings, max_steps=2))
+    for changed, name in (({"hidden": 16}, "asked hidden was 32"), ({"held_out": str(corpus)}, "held_out was None")):
+        with pytest.raises(UserError, match=f"cannot resume .*: {name}"):
+            pretrain(PretrainSettings(**{**settings, **changed}, max_steps=2), resume=True)
+    (tmp_path / "out" / "results.json").unlink()
     with pytest.raises(UserError, match=r"cannot resume .*: training seed was 42 and is now 1"):
         pretrain(PretrainSettings(**settings, max_steps=2, seed=1), resume=True)
 

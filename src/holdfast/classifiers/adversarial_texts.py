@@ -22,8 +22,8 @@ class AdversarialTexts:
         sha256: hash of that file.
         texts: n texts, or pairs of texts, with the attacked text replaced.
         labels: the n labels of the originals.
-        foreign: number of adversarial texts whose originals are not in the training part: held out, left out, or from
-            other data.
+        foreign: number of adversarial texts whose originals are not in the training part (held out, left out, or from
+            other data), or are there with several labels.
         measured_on: number of texts left out because a set for selection or measurement has the same text.
     """
 
@@ -61,14 +61,21 @@ def read_adversarial_texts(path: Path, texts: Sequence[Text], labels: Sequence[f
     result = read_result(path)
     if result["kind"] != "attack":
         raise UserError(f"{path} is a result of {result['kind']}: adversarial texts come from `holdfast attack`")
-    places = {key: (row, side) for row, text in enumerate(texts) for key, side in _keys(text)}
+    places: dict[tuple[str, str | None], tuple[int, int]] = {}
+    ambiguous = set()
+    for row, text in enumerate(texts):
+        for key, side in _keys(text):
+            first, _ = places.setdefault(key, (row, side))
+            if labels[first] != labels[row]:
+                ambiguous.add(key)
     added: dict[Text, float] = {}
     foreign = 0
     for example in examples_of(result, path):
         if example["outcome"] == "skipped" or example["adversarial"] == example["original"]:
             continue
-        place = places.get((example["original"], example.get("other")))
-        if place is None:
+        key = (example["original"], example.get("other"))
+        place = places.get(key)
+        if place is None or key in ambiguous:
             foreign += 1
             continue
         row, side = place

@@ -30,7 +30,7 @@ from holdfast.data.tasks import task_named
 from holdfast.encoding import Progress
 from holdfast.errors import UserError
 from holdfast.evaluation.adversarial_space import load_space_encoder
-from holdfast.files import expanded, paths_in, write_json, write_text
+from holdfast.files import expanded, paths_in, sha256, write_json, write_text
 from holdfast.input_limits import Cuts, cut_line, cut_lines, input_protocol, lowered, lowered_line, set_limit
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import read_as, saved_plainly
@@ -74,7 +74,9 @@ def finetune(
 
 def _finetune(settings: FinetuneSettings, run: Run) -> dict[str, Any]:
     identity = _settings_record(settings)
-    if (finished := run.finished(identity, precision=settings.precision)) is not None:
+    files = {"files": identity["files"]}  # runs of earlier versions lack them
+    known = {name: value for name, value in identity.items() if name not in files}
+    if (finished := run.finished(known, precision=settings.precision, where_recorded=files)) is not None:
         return finished
     with stage(run.console, f"reading {settings.task}", announce=False):
         material = load_training_data(
@@ -253,6 +255,17 @@ def _settings_record(settings: FinetuneSettings) -> dict[str, Any]:
         **({"prompt_options": settings.prompt_settings} if settings.prompt_settings else {}),
         **({"label_map": dict(settings.label_map)} if settings.label_map is not None else {}),
         "training": {key: getattr(settings, key) for key in keys},
+        "files": _files_of(settings),
+    }
+
+
+def _files_of(settings: FinetuneSettings) -> dict[str, list[str]]:
+    """Return the hashes of the files of an own task, and of the adversarial texts, which a finished run read, too."""
+    own = [part.own for part in task_named(settings.task).splits if part.own is not None]
+    adversarial = [expanded(path) for path in paths_in(settings.adversarial_texts or "")]
+    return {
+        name: sorted(sha256(path) for path in paths if path.is_file())
+        for name, paths in (("task", own), ("adversarial_texts", adversarial))
     }
 
 

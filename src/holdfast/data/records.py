@@ -27,6 +27,7 @@ Columns = Sequence[str | None]
 _OPTIONS = ("--column", "--positive-column")
 # Rows of a Parquet file in memory at once.
 _BATCH = 1000
+_NOT_UTF8 = object()
 # Maximum number of characters of a record (a TSV row, a JSON object) in addition to its sentence.
 _RECORD_CHARS = 1 << 20
 
@@ -91,12 +92,29 @@ def _read_parquet(path: Path, columns: Columns, max_chars: int) -> Iterator[Reco
             chosen = _chosen(file.schema_arrow.names, columns, str(path))
             row = 0
             for batch in file.iter_batches(batch_size=_BATCH, columns=chosen):
-                values = [batch.column(column).to_pylist() for column in chosen]
-                for texts in zip(*values, strict=True):
+                for texts in zip(*(_values(batch.column(column)) for column in chosen), strict=True):
                     row += 1
+                    if any(text is _NOT_UTF8 for text in texts):
+                        raise UserError(f"{path}: row {row}: not valid UTF-8: correct or remove the row")
                     yield _cleaned(texts, chosen, f"{path}: row {row}", max_chars)
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path}: not a readable Parquet file ({first_line(error)}): get it again") from error
+
+
+def _values(column: Any) -> list[Any]:
+    """Return the values of a column of Parquet, `_NOT_UTF8` for a text that is damaged."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:
+        return [_value(value) for value in column]
+    return values
+
+
+def _value(value: Any) -> Any:
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        return _NOT_UTF8
 
 
 def _read_hub(source: HubSource, columns: Columns, max_chars: int) -> Iterator[Record]:

@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 from holdfast.data import own_tasks, senteval
@@ -32,6 +33,7 @@ HIDDEN = "-1"
 """The label of GLUE's test sets, which are published without their labels."""
 _NO_LABEL = ("-", HIDDEN)
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+_SIGNED = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -358,11 +360,10 @@ def _score(value: str, where: str, scale: tuple[float, float] | None) -> float:
     return score
 
 
-def _class_order(name: str) -> tuple[bool, int, str, str]:
+def _class_order(name: str) -> tuple[bool, Decimal, str]:
     """Return a sort key: numbers in numerical order, then names in alphabetical order."""
-    number = name.isascii() and name.isdigit()
-    digits = name.lstrip("0") if number else ""  # int() refuses more than 4,300 digits
-    return not number, len(digits), digits, name
+    number = _SIGNED.fullmatch(name) is not None
+    return not number, Decimal(name if number else 0), name  # int() refuses more than 4,300 digits
 
 
 def _class(value: str, classes: list[str], where: str, is_own: bool) -> int:

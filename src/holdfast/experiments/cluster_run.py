@@ -130,11 +130,19 @@ class _Jobs:
             if not isinstance(number, str) or not isinstance(died, int):
                 continue
             job = self._engine.known(number)
-            if job is not None:
+            if job is not None and self._is_lost(cell, job):
+                self._record(cell).unlink(missing_ok=True)
+            elif job is not None:
                 self._waiting.remove(cell)
                 self._died[cell.key] = died
                 self._running.append(_Running(cell, job))
                 self._print(f"{cell.kind}: {cell.label}: job {number} goes on")
+
+    def _is_lost(self, cell: Cell, job: Any) -> bool:
+        """Return True if a job made a cell whose model, or result, was removed since."""
+        ended = job.paths.result_pickle.exists() and job.exception() is None
+        removed = not self._store.finished(cell) or self._store.model_removed(cell)
+        return bool(ended and job.result()[0] == MADE and removed)
 
     def _submit(self, failed: dict[str, str]) -> None:
         """Submit what is ready, in groups with equal options, and no more at once than was asked for."""

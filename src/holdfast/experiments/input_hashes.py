@@ -96,7 +96,7 @@ class Identities:
         folder = folder_of(known, self._data)
         if folder is None:
             return {"hub": [str(part.hub) for part in known.splits if part.hub is not None]}
-        files = [path for part in known.splits for path in locate(part, folder, text) or ()]
+        files = [path for part in known.splits for path in locate(part, folder, text if part.senteval else "raw") or ()]
         return {"files": [self.file(path) for path in files]}
 
     def trained_on(self, task: str) -> dict[str, Any]:

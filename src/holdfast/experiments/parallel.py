@@ -67,7 +67,10 @@ def make_in_parallel(
             for cell in ready(waiting, list(running.values()), failed)[: jobs - len(running)]:
                 waiting.remove(cell)
                 console.print(f"{cell.kind}: {cell.label}", markup=False, highlight=False)
-                running[pool.submit(_make, cell, store, setting, command, jobs)] = cell
+                try:
+                    running[pool.submit(_make, cell, store, setting, command, jobs)] = cell
+                except BrokenProcessPool:
+                    raise _killed([*running.values(), cell]) from None
             ended, _ = wait(running, timeout=WAIT, return_when=FIRST_COMPLETED)
             if not ended and one_has_ended():
                 raise _killed(running.values())

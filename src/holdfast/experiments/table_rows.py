@@ -48,9 +48,10 @@ def value_row(definition: Definition, entry: Entry, store: Store, failed: Mappin
             assert isinstance(cell, Cell)
             result = result_of(cell, store)
             try:
-                values.append(measured(entry.measure, result))
+                value, trainings = measured(entry.measure, result), trainings_of(cell, store)
+                values.append(value)
                 made.append(cell.key)
-                trained.append(trainings_of(cell, store))
+                trained.append(trainings)
                 extras = extras or _extras(definition, entry, result)
                 interval = _interval(entry.measure, result)
                 if entry.measure in TIMES and (jobs := store.jobs(cell)) > 1:

@@ -18,6 +18,8 @@ Group = dict[str, Tensor]
 (M,), the flat positions in (B·L) to predict; and ``labels`` (M,), the original token ids there."""
 
 _HELD_OUT_SEED = 20_240_601  # all runs use the same masks
+HELD_OUT_SHARE = 0.15
+"""Share of the held-out tokens to predict, for any `mask_share`: perplexities can be compared."""
 
 
 class TrainingSteps(torch.utils.data.Dataset[list[Group]]):

@@ -46,7 +46,7 @@ class Masking:
     def draw(self, ids: Ids, generator: np.random.Generator) -> tuple[Ids, npt.NDArray[np.bool_]]:
         """Return the masked token ids, and the mask of the positions to predict, both (n,).
 
-        ``ids`` are those of one or more whole sentences. At least one token is chosen if any can be chosen.
+        ``ids`` are those of one or more whole sentences. At least one token, or word, is chosen if any can be chosen.
         """
         maskable = self.maskable[ids]
         if self.whole_words:
@@ -55,7 +55,8 @@ class Masking:
         else:
             chosen = (generator.random(len(ids)) < self.share) & maskable
         if not chosen.any() and maskable.any():
-            chosen[generator.choice(np.flatnonzero(maskable))] = True
+            place = generator.choice(np.flatnonzero(maskable))
+            chosen = (word == word[place]) & maskable if self.whole_words else np.arange(len(ids)) == place
         places = np.flatnonzero(chosen)
         chance = generator.random(len(places))
         seen = ids.copy()

@@ -18,7 +18,7 @@ from holdfast.data.sources import CORPORA
 from holdfast.errors import UserError
 from holdfast.files import write_text
 from holdfast.model_lookup import model_identity, resolve_model
-from holdfast.pretraining.batches import Group, TrainingSteps, held_out_groups
+from holdfast.pretraining.batches import HELD_OUT_SHARE, Group, TrainingSteps, held_out_groups
 from holdfast.pretraining.masking import Masking
 from holdfast.pretraining.model import (
     check_prompts,
@@ -47,6 +47,7 @@ _TRAINING = (
     *("max_steps", "epochs", "hours", "batch_tokens", "learning_rate", "warmup_share", "weight_decay", "dropout"),
     *("mask_share", "whole_words", "max_length", "seed", "export"),
 )
+_SHAPE = ("layers", "hidden", "heads", "intermediate", "vocabulary")
 _GPU_GROUPS = 4  # groups of a step, so that it holds sentences of several lengths
 _ENDLESS = 10**9  # steps of a run that ends by time
 
@@ -86,7 +87,10 @@ def pretrain(
 
 def _pretrain(settings: PretrainSettings, run: Run) -> dict[str, Any]:
     identity = _settings_record(settings)
-    if (finished := run.finished(identity, precision=settings.precision)) is not None:
+    held_out: dict[str, Any] = {"held_out": None if settings.held_out is None else {}}
+    shape = {"asked": identity["asked"]}  # runs of earlier versions lack it
+    known = {name: value for name, value in identity.items() if name not in shape} | held_out
+    if (finished := run.finished(known, precision=settings.precision, where_recorded=shape)) is not None:
         return finished
     material = _material(settings, run.console)
     check_prompts(material.tokenizer, settings.prompts)
@@ -215,7 +219,8 @@ def _order(settings: PretrainSettings, corpus: TokenisedCorpus, group_tokens: in
 def _held_out(material: _Material, group_tokens: int) -> list[Group]:
     if material.held_out is None:
         return []
-    return held_out_groups(material.held_out, material.masking, material.tokenizer.pad_token_id, group_tokens)
+    masking = Masking(material.tokenizer, share=HELD_OUT_SHARE)
+    return held_out_groups(material.held_out, masking, material.tokenizer.pad_token_id, group_tokens)
 
 
 def _finish(settings: PretrainSettings, material: _Material, outcome: dict[str, Any], run: Run) -> dict[str, Any]:
@@ -272,7 +277,8 @@ def _settings_record(settings: PretrainSettings) -> dict[str, Any]:
     """Return the part of the record that follows from the settings, without reading data."""
     identity = model_identity(resolve_model(settings.model))["model_sha256"] if settings.model is not None else None
     training = {name: getattr(settings, name) for name in _TRAINING}
-    return {"base_model": settings.model, "base_model_sha256": identity, "training": training}
+    asked = {} if settings.model is not None else {name: getattr(settings, name) for name in _SHAPE}
+    return {"base_model": settings.model, "base_model_sha256": identity, "training": training, "asked": asked}
 
 
 def _shape(config: Any) -> dict[str, int]:

@@ -33,7 +33,8 @@ _NAME = re.compile(r"checkpoint-(\d+)")
 def seal(checkpoint: Path) -> None:
     """Mark a checkpoint as complete: write its run and the SHA-256 of each of its files, as the last file."""
     best = checkpoint.parent / BEST_FOLDER / BEST_FILE
-    write_json(checkpoint / _BEST_NOTE, {"step": int(best_notes(best)["step"]) if best.exists() else None})
+    step = best_notes(best).get("step")  # None also for damaged weights, from which the run went back
+    write_json(checkpoint / _BEST_NOTE, {"step": None if step is None else int(step)})
     files = sorted(path for path in checkpoint.rglob("*") if path.is_file() and path.name != SEAL)
     hashes = {str(path.relative_to(checkpoint)): sha256(path) for path in files}
     sealed = {RUN: digest_in(checkpoint.parent), _FILES: hashes}

@@ -112,7 +112,8 @@ class Run:
             except UserError:
                 if self.record and is_first_process() and not (checkpoints(self.folder) or self._worth_keeping()):
                     self._remove(BEST_FOLDER, _EVAL_FOLDER, run_folder.STAGING, *self._kept)
-                    for name in (RUN_FILE, METRICS_FILE):
+                    exported = any((self.folder / name).exists() for name in _MODEL_FILES)
+                    for name in () if exported else (RUN_FILE, METRICS_FILE):  # with them, --resume can replace it
                         (self.folder / name).unlink(missing_ok=True)
                 raise
 
@@ -139,7 +140,7 @@ class Run:
             settings = {**settings, "training": {**settings["training"], "precision": precision}}
         result = self._own_result(settings, where_recorded) if self.resume or is_first_process() else None
         if result is not None:
-            self._clear()
+            self._remove(BEST_FOLDER, _EVAL_FOLDER)  # checkpoints may have been asked for
             corpus = result["protocol"].get("corpus")
             source = f", on {corpus['source']}" if isinstance(corpus, dict) and "source" in corpus else ""
             self.print(f"{self.folder} is finished already{source}: nothing to resume")

@@ -45,7 +45,8 @@ def differences(
     before: dict[str, Any], now: dict[str, Any], within: str = "", *, partial: bool = False
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yield the name and both values of each setting that differs; with ``partial`` only of those in ``now``."""
-    for name in sorted((now.keys() if partial else {*before, *now}) - _MAY_DIFFER):
+    may_differ = set() if within.endswith("options ") else _MAY_DIFFER  # a method has an option `source`
+    for name in sorted((now.keys() if partial else {*before, *now}) - may_differ):
         was, given = before.get(name), now.get(name)
         if isinstance(was, dict) and isinstance(given, dict):
             yield from differences(was, given, f"{within}{name} ", partial=partial)
