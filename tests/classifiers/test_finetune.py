@@ -247,7 +247,7 @@ def test_a_run_resumed_from_a_checkpoint_ends_in_the_same_bits(
     assert finetune(settings(), resume=True) == resumed
     assert (tmp_path / "out" / "checkpoint-40").is_dir(), "they are not removed by a later call without --save-steps"
     (tmp_path / "texts.json").write_text("{}")
-    with pytest.raises(UserError, match="cannot resume .*: files adversarial_texts was"):
+    with pytest.raises(UserError, match=r"cannot resume .*: files adversarial_texts was"):
         finetune(settings(save_steps=10, adversarial_texts=str(tmp_path / "texts.json")), resume=True)
     other: Precision = "fp32" if resumed["protocol"]["training"]["precision"] == "bf16" else "bf16"
     with pytest.raises(UserError, match="training precision was"):

@@ -10,6 +10,7 @@ import typer
 from holdfast.cli.app import AUDIT, AsJson, app
 from holdfast.cli.console import console, print_json, progress_console, work_quietly
 from holdfast.cli.error_lines import complain, warn_changed
+from holdfast.cli.verbs import refuse_overwriting
 
 
 @app.command(
@@ -36,6 +37,8 @@ def report(
     """One HTML page of results, which needs no network: tables, figures, adversarial examples, provenance."""
     from holdfast.progress import stage
     from holdfast.report import write_report
+
+    refuse_overwriting("--output", output, {"RESULT.json": results})
 
     with work_quietly(), stage(progress_console(ctx, as_json), "writing the page", announce=False):
         written = write_report(results, output, title=title, plots=plots, examples=examples)
