@@ -105,6 +105,13 @@ def test_a_vector_that_is_zero_or_not_finite_has_no_form() -> None:
         assert Form(name).fitted(own[:1]).documents(own[:0]).shape == (0, DIMENSIONS)
 
 
+def test_a_damaged_vector_of_the_sample_leaves_the_ranges() -> None:
+    own = vectors(50)
+    expected = Form("int8").fitted(own[1:]).documents(own[1:])
+    own[0, 3] = np.nan
+    np.testing.assert_array_equal(Form("int8").fitted(own).documents(own)[1:], expected)
+
+
 def test_rows_without_a_form_are_plain() -> None:
     rows = [{"n": 1}, {"n": 2, "form": "float32"}, {"n": 3, "form": "int8"}]
     assert [form_of(row) for row in rows] == [None, None, "int8"]

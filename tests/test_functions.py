@@ -16,7 +16,7 @@ from holdfast.cli import main
 from holdfast.encoding import encode_sentences
 from holdfast.errors import Notice, UserError
 from holdfast.model_lookup import resolve_model
-from holdfast.user_functions import VectorFunction
+from holdfast.user_functions import VectorFunction, load_function
 
 
 def letters(texts: list[str]) -> list[list[float]]:
@@ -108,6 +108,24 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     found: list[float] = []
     monkeypatch.setattr("holdfast.user_functions.time.sleep", found.append)
     return found
+
+
+def test_the_hash_of_any_callable_is_that_of_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "retrying.py").write_text(
+        "import functools\ndef retry(f):\n    @functools.wraps(f)\n    def g(t):\n        return f(t)\n    return g\n"
+    )
+    own = "import functools\nfrom retrying import retry\nclass Service:\n    def __call__(self, t):\n        return t\n"
+    own += "@retry\ndef decorated(t):\n    return t\nobject = Service()\npartial = functools.partial(decorated)\n"
+    hashes = []
+    for name in ("own_one", "own_two"):
+        (tmp_path / f"{name}.py").write_text(f"{own}# {name}\n")
+        hashes.append(
+            [load_function(f"call:{name}:{each}")[1]["model_sha256"] for each in ("decorated", "object", "partial")]
+        )
+    assert not set(hashes[0]) & set(hashes[1])
+    with pytest.raises(UserError, match="its module has no file"):
+        load_function("call:sys:intern")
 
 
 def test_a_failed_call_is_repeated_after_longer_and_longer_waits(waits: list[float]) -> None:

@@ -16,7 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from holdfast.cli import main
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
-from holdfast.input_limits import Cuts
+from holdfast.input_limits import Cuts, limited_to
 from holdfast.models import load_sentence_transformer
 from holdfast.text_prompts import (
     PromptOptions,
@@ -114,6 +114,25 @@ def test_a_router_gets_the_side(tmp_path: Path, make_masked_lm: Callable[..., Pa
     agree(queries, plain.encode_query(TEXTS))
     agree(documents, plain.encode_document(TEXTS))
     assert np.abs(queries - documents).max() > 1e-2
+
+
+def test_each_route_of_a_router_keeps_its_limit(tmp_path: Path, make_masked_lm: Callable[..., Path]) -> None:
+    modules: dict[str, list[torch.nn.Module]] = {}
+    for name, limit in (("query", 4), ("document", 9)):
+        transformer = Transformer(str(make_masked_lm(tmp_path / name, seed=limit)))
+        transformer.max_seq_length = limit
+        modules[name] = [transformer, Pooling(16, "mean")]
+    SentenceTransformer(modules=[Router(modules, default_route="query", allow_empty_key=False)], device="cpu").save(
+        str(tmp_path / "router")
+    )
+    plain = SentenceTransformer(str(tmp_path / "router"), device="cpu")
+    model = load_sentence_transformer(str(tmp_path / "router"), device="cpu")
+    texts = ["the old man sleeps on the big red bed in the house"]
+    for _ in range(2):
+        agree(encode_sentences(model, texts, role="query"), plain.encode_query(texts))
+        agree(encode_sentences(model, texts, role="document"), plain.encode_document(texts))
+        with limited_to(model, 3):
+            pass
 
 
 class TwiceForQueries(torch.nn.Module):

@@ -93,6 +93,8 @@ class Form:
             raise UserError(f"--as {self}: there are no {of} to calibrate it on")
         self.require(calibration.shape[1], spec)
         kept = _shortened(calibration, self.dimensions)
+        finite = np.isfinite(kept).all(axis=1)  # one damaged vector must not damage all
+        kept = kept[finite] if finite.any() else kept
         ranges = np.vstack((kept.min(axis=0), kept.max(axis=0))).astype(np.float32)
         return FittedForm(self, ranges, len(calibration), of)
 

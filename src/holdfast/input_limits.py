@@ -118,12 +118,26 @@ def settle_limits(model: SentenceTransformer, spec: str) -> None:
     dimensions = model.truncate_dim
     if dimensions is not None and (not isinstance(dimensions, int) or dimensions < 1):
         raise UserError(f"{spec}: truncate_dim is {dimensions!r} in its config_sentence_transformers.json: not a width")
+    if (routes := _routes(model)) is not None:
+        for module in routes:
+            limit = checked_limit(module.tokenizer, module.model, spec)
+            if limit < UNLIMITED:
+                module.max_seq_length = limit
+        return
     transformer, tokenizer = model.transformers_model, model.tokenizer
     if transformer is None or tokenizer is None:
         return
     limit = checked_limit(tokenizer, transformer, spec)
     if limit < UNLIMITED:
         model.max_seq_length = limit
+
+
+def _routes(model: SentenceTransformer) -> list[Any] | None:
+    """Return the transformers of the routes of a model with several; None for other models."""
+    from sentence_transformers.sentence_transformer.modules import Router, Transformer
+
+    first = next(iter(model.children()), None)
+    return [each for each in first.modules() if isinstance(each, Transformer)] if isinstance(first, Router) else None
 
 
 def input_limit(model: SentenceTransformer) -> int | None:
@@ -158,11 +172,14 @@ def limited_to(model: SentenceTransformer, tokens: int | None) -> Iterator[None]
     if tokens is None or tokens == before:
         yield
         return
+    of_routes = [(module, module.max_seq_length) for module in _routes(model) or ()]
     set_limit(model, tokens)
     try:
         yield
     finally:
         set_limit(model, before)
+        for module, limit in of_routes:
+            module.max_seq_length = limit
 
 
 def lowered(requested: int, model: SentenceTransformer, template: int = 0) -> int:

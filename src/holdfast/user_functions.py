@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import inspect
@@ -234,9 +235,24 @@ def load_function(spec: str) -> tuple[Function, dict[str, Any]]:
     function = imported(module_name, name, spec)
     if not callable(function):
         raise UserError(f"{spec} is no function")
-    try:
-        source = Path(inspect.getsourcefile(function) or "").read_bytes()
-    except (TypeError, OSError):
-        source = b""
-    digest = hashlib.sha256(source).hexdigest()
+    digest = _hash_of_source(function, module_name, spec)
     return function, {"model_sha256": digest, "model_files": {module_name: digest}}
+
+
+def _hash_of_source(function: Any, module_name: str, spec: str) -> str:
+    """Return the hash of the file of the named module, and of the file that defines the function, if that is another.
+
+    Raises:
+        UserError: the module has no file.
+    """
+    files = [getattr(sys.modules[module_name], "__file__", None)]
+    with contextlib.suppress(TypeError, OSError):  # a callable object, a partial function
+        files.append(inspect.getsourcefile(inspect.unwrap(function)))
+    try:
+        contents = [Path(file).read_bytes() for file in dict.fromkeys(filter(None, files))]
+    except OSError as error:
+        raise UserError(f"{spec}: cannot read its module ({error}), whose hash tells it from others") from error
+    if not contents:
+        raise UserError(f"{spec}: its module has no file, whose hash tells it from others: put it into a file")
+    hashes = [hashlib.sha256(content).hexdigest() for content in contents]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256(" ".join(hashes).encode()).hexdigest()

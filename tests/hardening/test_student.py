@@ -26,6 +26,7 @@ from holdfast.hardening.student import (
 from holdfast.hardening.student_card import space_of
 from holdfast.input_limits import position_table
 from holdfast.models import load_sentence_transformer
+from holdfast.text_prompts import PromptOptions, prompt_of
 
 
 def never(_: int) -> Any:
@@ -163,6 +164,15 @@ def test_a_student_has_no_prompt(teacher: SentenceTransformer, prompted: Callabl
     assert not any(student.prompts.values())
     assert student.default_prompt_name is None
     assert any(load_sentence_transformer(str(prompted("query")), device="cpu").prompts.values())
+
+
+@pytest.mark.parametrize("own", [None, "a "])
+def test_layers_of_a_prompted_teacher_have_their_own_prompt(prompted: Callable[..., Path], own: str | None) -> None:
+    options = PromptOptions(prompt_name="query")
+    teacher = load_sentence_transformer(str(prompted()), device="cpu", prompts=options)
+    student, _ = build_student(TeacherLayers(1), teacher, never, 16, prompt=own)
+    assert prompt_of(teacher)
+    assert (prompt_of(student) or "") == (own or "")
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])

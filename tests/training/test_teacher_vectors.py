@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Normalize
 
 from holdfast.data.corpus import SpooledCorpus, spool_corpus
 from holdfast.errors import UserError
@@ -96,6 +97,8 @@ def test_whatever_determines_them_is_part_of_their_name(
     made.append(teacher_vectors(prompted, spooled, folder, teacher_sha256="a").path)
     other_pooling = load_sentence_transformer(str(tiny), pooling="max", device="cpu")
     made.append(teacher_vectors(other_pooling, spooled, folder, teacher_sha256="a").path)
+    normalised = SentenceTransformer(modules=[*teacher.children(), Normalize()], device="cpu")
+    made.append(teacher_vectors(normalised, spooled, folder, teacher_sha256="a").path)
     set_limit(teacher, 5)
     made.append(teacher_vectors(teacher, spooled, folder, teacher_sha256="a").path)
     (tmp_path / "other.txt").write_text("the dog\na cat\n" * 30, encoding="utf-8")

@@ -21,7 +21,7 @@ from holdfast.folder_checks import check_files
 from holdfast.model_folder import TRANSFORMERS, model_modules
 from holdfast.model_lookup import model_identity
 
-_VERSION = 1
+_VERSION = 2
 """Part of the names in the cache; it is raised when exports change."""
 _IN_FOLDER = {
     "onnx": "onnx/model.onnx",
@@ -108,9 +108,11 @@ def _graph_in_folder(source: GraphSource) -> GraphFile | None:
 
 def _cached_graph(source: GraphSource, name: str, export: Callable[[Path], None]) -> GraphFile:
     """Return the graph of a backend's name from the cache, after making it if it is not there."""
+    identity = model_identity(source.root)
     key = {
         "version": _VERSION,
-        "files": model_identity(source.root)["model_files"],
+        "files": identity["model_files"],
+        "sha256": identity["model_sha256"],  # of an adapter, its base is in this alone
         "module": source.module,
         "libraries": [importlib.metadata.version(library) for library in _LIBRARIES],
     }

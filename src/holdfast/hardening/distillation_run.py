@@ -261,11 +261,14 @@ def _finish(
     if evaluator.sts is not None:
         evaluator.sts.precision = "fp32"
     with stage(run.console, "measuring student and teacher"):
-        measured, of_teacher = evaluator(student), evaluator(parts.teacher)
+        with limited_to(student, lowered(settings.max_length, student)):  # as the teacher's is
+            measured = evaluator(student)
+        of_teacher = evaluator(parts.teacher)
         if settings.space == "student" and parts.projection is not None:
             student = without_projection(student, parts.projection)
             if evaluator.sts is not None:
-                measured |= evaluator.sts(student)
+                with limited_to(student, lowered(settings.max_length, student)):
+                    measured |= evaluator.sts(student)
         texts = evaluator.texts or list(parts.texts.training.dataset[:512]["sentence"])
         with limited_to(student, lowered(settings.max_length, student)):
             speed, teacher_speed = speeds((student, parts.teacher), texts)

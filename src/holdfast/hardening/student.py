@@ -25,6 +25,7 @@ from holdfast.model_lookup import resolve_model
 from holdfast.models import load_sentence_transformer
 from holdfast.number_ranges import in_range
 from holdfast.option_parsing import option_value
+from holdfast.text_prompts import PromptOptions, choose_prompts
 
 _POOLING = "mean"
 _NO_PROMPTS = {"query": "", "document": ""}  # as sentence-transformers gives a model without prompts
@@ -130,6 +131,7 @@ def build_student(
     model.prompts, model.default_prompt_name = dict(_NO_PROMPTS), None
     if prompt:
         model.prompts, model.default_prompt_name = dict.fromkeys(_NO_PROMPTS, prompt), next(iter(_NO_PROMPTS))
+    choose_prompts(model, PromptOptions(), required=False)  # layers of the teacher have its choice
     name = student if isinstance(student, str) else "the student"
     extend_positions(model, max_positions, name)
     projection = project(model, teacher)

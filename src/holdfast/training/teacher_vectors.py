@@ -70,6 +70,7 @@ def vectors_identity(
     """Return all that determines the vectors: the key of the cache."""
     return {
         "teacher_sha256": teacher_sha256,
+        "teacher_modules_sha256": _hash_of_modules(teacher),
         "prompt": prompt_of(teacher) or "",
         "poolings": [module.pooling_mode for module in teacher.modules() if isinstance(module, Pooling)],
         "max_seq_length": input_limit(teacher),
@@ -78,6 +79,17 @@ def vectors_identity(
         "rows": corpus.sentences,
         "dimensions": teacher.get_embedding_dimension(),
     }
+
+
+def _hash_of_modules(teacher: SentenceTransformer) -> str:
+    """Return a hash of what a model does beside its weights: its modules with their settings, and its tokeniser."""
+    tokenizer = teacher.tokenizer
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    content = repr(type(tokenizer))
+    if hasattr(backend, "to_str"):  # without what the last call has set
+        content = json.dumps(json.loads(backend.to_str()) | {"truncation": None, "padding": None}, sort_keys=True)
+    lower = [bool(getattr(module, "do_lower_case", False)) for module in teacher.children()]
+    return hashlib.sha256("\n".join([str(list(teacher.children())), str(lower), content]).encode()).hexdigest()
 
 
 def teacher_vectors(
