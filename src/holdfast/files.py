@@ -323,7 +323,7 @@ def one_line_write_errors(target: Path) -> Iterator[None]:
 def cannot_write(target: Path, error: Exception) -> EndsRun:
     """Return the error to raise if ``target`` could not be written."""
     number = system_error(error)
-    if number in NO_SPACE or "No space left" in str(error) or _is_full(target):
+    if number in NO_SPACE or "No space left" in str(error) or (number is None and _is_full(target)):
         return EndsRun(f"no space left on the disk while writing {target}: free some space and run again")
     if number is not None:
         return EndsRun(f"cannot write {target}: {os.strerror(number)}")

@@ -12,7 +12,7 @@ import hashlib
 import importlib.util
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -287,8 +287,8 @@ def _locate_model(spec: str, option: str) -> Path | str:
 # --- locations -------------------------------------------------------------------------------------------------
 
 
-def synonyms_file(name: str, data: Path | None) -> Path:
-    """Return the file of synonym lists or vectors for a given name."""
+def synonyms_file(name: str, data: Path | None, known: Sequence[str] = _SYNONYMS) -> Path:
+    """Return the file of synonym lists or vectors for a given name; ``known`` are the names of the option."""
     if name == "neighbours":
         folder = data_folder(data)
         files = folder and locate(task_named("synonyms").split("counterfitted_neighbors"), folder)
@@ -299,10 +299,10 @@ def synonyms_file(name: str, data: Path | None) -> Path:
     path = expanded(name)
     if path.is_file():
         return path
-    hint = did_you_mean(name, _SYNONYMS)
-    if hint:
+    hint = did_you_mean(name, known)
+    if hint and name not in known:
         raise UserError(f"--synonyms {name}: there is no such file{hint}")
-    raise missing_file(path, "the file of --synonyms", f"give a file, or one of {', '.join(_SYNONYMS)}")
+    raise missing_file(path, "the file of --synonyms", f"give a file, or one of {', '.join(known)}")
 
 
 def synonyms_for_training(name: str, data: Path | None) -> Path:
@@ -345,7 +345,7 @@ def synonyms_at_hand(data: Path | None) -> list[Path]:
 def _synonyms_at(name: str, data: Path | None) -> Path:
     if name == "wordnet" or is_wordnet(expanded(name)):
         return wordnet_folder(name, data)
-    return synonyms_file(name, data)
+    return synonyms_file(name, data, ("neighbours", "wordnet"))
 
 
 def wordnet_folder(name: str, data: Path | None) -> Path:

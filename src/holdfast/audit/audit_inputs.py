@@ -10,6 +10,7 @@ from holdfast.audit.audit_context import Linguistics
 from holdfast.audit.audit_settings import AuditSettings
 from holdfast.audit.audited_texts import POOL, Texts, choose_texts
 from holdfast.audit.item_selection import ItemSelection
+from holdfast.audit.language import check_language
 from holdfast.backends.backend_options import refuse_precision
 from holdfast.edits.misspellings import read_misspellings
 from holdfast.endpoint import load_vector_function, refuse_model_options
@@ -89,6 +90,8 @@ _MATCHED = ("examples", "texts_per_item", "max_seconds", "max_words", "pooling")
 def _check(settings: AuditSettings) -> None:
     check_numbers(settings)
     parse_forms(settings.forms)
+    if settings.language is not None:
+        check_language(settings.language)
     if settings.retrieval is not None and settings.items is None:
         load_retrieval(RETRIEVAL, data=settings.retrieval)
     selection_of(settings)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from holdfast.edits.edit import ENGLISH
+from holdfast.errors import UserError
 
 _SAMPLE = 1000
 """Texts from the beginning of a corpus that are enough to tell its language."""
@@ -56,6 +57,16 @@ class Language:
 _GIVEN = "given with --language"
 
 
+def check_language(code: str) -> None:
+    """Refuse what is no code of a language.
+
+    Raises:
+        UserError: it has not two letters.
+    """
+    if not (len(code) == 2 and code.isascii() and code.isalpha()):
+        raise UserError(f"--language takes a code of two letters (ISO 639-1), such as en or de, not {code!r}")
+
+
 def language_of_corpus(texts: Iterable[str]) -> Language:
     """Return the language of a corpus by its first texts, which is all that is read of it."""
     return language_of(list(itertools.islice(texts, _SAMPLE)), None)
@@ -67,8 +78,12 @@ def language_of(texts: Sequence[str], given: str | None) -> Language:
     Args:
         texts: the audited texts.
         given: a code of ISO 639-1; None: detect it.
+
+    Raises:
+        UserError: ``given`` is no such code.
     """
     if given is not None:
+        check_language(given)
         return Language(given.lower(), None, _GIVEN)
     if importlib.util.find_spec("py3langid") is None:
         return Language(ENGLISH, None, "assumed: to detect it, pip install 'holdfast[attacks]', or give --language")

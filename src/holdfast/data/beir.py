@@ -25,7 +25,7 @@ from holdfast.data.untrusted_lines import (
     open_bytes,
 )
 from holdfast.errors import UserError, did_you_mean, one_of
-from holdfast.files import sha256
+from holdfast.files import expanded, sha256
 from holdfast.number_ranges import short
 
 CLEAN = "queries"
@@ -119,6 +119,8 @@ def collection_folder(name: str | None, data: Path | None) -> Path:
     Raises:
         UserError: there is no data folder, or no collection there; the message names those that there are.
     """
+    if data is not None and not expanded(data).is_dir():
+        raise UserError(f"{data} is not a folder: retrieval needs one in BEIR's layout; {_LAYOUT}")
     root = data_folder(data)
     if root is None:
         raise UserError(f"retrieval needs a folder in BEIR's layout: give --data DIR or set {VARIABLE}")

@@ -25,7 +25,7 @@ def data_folder(data: Path | None) -> Path | None:
         data = Path(value)
     folder = expanded(data)
     if not folder.is_dir():
-        raise UserError(f"the data folder {folder} ({named}) is not a folder: give the folder of <dataset>/<split>.tsv")
+        raise UserError(f"the data folder {folder} ({named}) is not a folder: give the folder of the data sets")
     return folder
 
 

@@ -63,7 +63,10 @@ def choose_column(columns: Sequence[str], wanted: str | None, where: str) -> str
     candidates = columns if len(columns) == 1 else [name for name in ("sentence", "text") if name in columns]
     chosen = wanted if wanted is not None else next(iter(candidates), None)
     if chosen is None:
-        raise UserError(f"{where}: name the column that holds the sentences with --column; the columns are: {listed}")
+        raise UserError(
+            f"{where}: no column is called sentence or text: rename the one of the sentences, or name that of a corpus "
+            f"with --column; the columns are: {listed}"
+        )
     refuse_repeated([chosen], columns, where)
     return chosen
 
