@@ -163,6 +163,13 @@ def test_a_folder_that_is_an_adapter_is_read_as_its_merged_model(
     assert abs(encode_sentences(model, sentences) - expected).max() < 1e-5
 
 
+@pytest.mark.parametrize("entries", [{"modules_to_save": ["pooler"]}, {"trainable_token_indices": [5]}])
+def test_an_adapter_that_replaces_weights_is_refused(base: Path, adapter: Path, entries: dict[str, Any]) -> None:
+    changed(adapter, **entries)
+    with pytest.raises(UserError, match=r"an adapter with other weights of its own .*: merge it into its base model"):
+        load_sentence_transformer(str(adapter), device="cpu")
+
+
 def test_a_merged_model_is_saved_as_a_plain_one(
     base: Path, adapter: Path, tmp_path: Path, sentences: list[str]
 ) -> None:

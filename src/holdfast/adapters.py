@@ -201,9 +201,17 @@ def refuse_unfilled(model: SentenceTransformer, adapter: Path, spec: str) -> Non
     """Refuse a loaded model whose adapters are not those in the folder ``adapter``: some would be random, or unused.
 
     Raises:
-        UserError: the numbers of tensors differ.
+        UserError: the numbers of tensors differ, or the adapter has weights that replace those of its base, which
+            cannot be merged.
     """
     from safetensors import safe_open
+
+    config = read_object(adapter / ADAPTER_CONFIG)
+    if other := next((name for name in ("modules_to_save", "trainable_token_indices") if config.get(name)), None):
+        raise UserError(
+            f"{spec} is an adapter with other weights of its own ({other}): merge it into its base model first, with "
+            "peft's merge_and_unload"
+        )
 
     with safe_open(str(adapter / ADAPTER_WEIGHTS), framework="pt") as file:
         found = sum(is_adapter_weight(name) for name in file.keys())  # noqa: SIM118

@@ -19,6 +19,8 @@ from holdfast.errors import UserError, first_line
 
 SENTENCE_TRANSFORMER = "SentenceTransformer"
 WEIGHTS, WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
+CLASSES_FILE = "classifier.json"
+"""The file that marks the vectors of a SentenceTransformer as logits: ``{"classes": […], "task": …}``."""
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 TRANSFORMERS = ("Transformer", "CLIPModel", "MLMTransformer")

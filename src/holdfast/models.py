@@ -13,7 +13,7 @@ from holdfast.errors import UserError, did_you_mean
 from holdfast.input_limits import settle_limits
 from holdfast.layer_average import average_of_two, averages_last_two
 from holdfast.loading import LoadFindings, loading, warn_unused_weights
-from holdfast.model_folder import SENTENCE_TRANSFORMER, is_model2vec, model_kind, model_modules
+from holdfast.model_folder import CLASSES_FILE, SENTENCE_TRANSFORMER, is_model2vec, model_kind, model_modules
 from holdfast.model_lookup import resolve_model
 from holdfast.text_prompts import ROLES, PromptOptions, choose_prompts, routes_side
 
@@ -38,6 +38,7 @@ def load_sentence_transformer(
     prompts: PromptOptions | None = None,
     sides_only: bool = False,
     backend: Backend | None = None,
+    scores: bool = False,
 ) -> SentenceTransformer:
     """Load the model that ``spec`` names, in fp32, without writing anything to the terminal.
 
@@ -59,6 +60,7 @@ def load_sentence_transformer(
         sides_only: every text will be a query or a document, so that no prompt or route for other texts is needed.
         backend: the form in which the transformer is run (`holdfast.backends`); all but torch run on the CPU, without
             gradients; ``None``: torch.
+        scores: the model may be a classifier on a frozen encoder, whose vectors are the scores of its classes.
 
     Raises:
         UserError: as in `resolve_model` and, with ``prompts``, in `choose_prompts`; an unknown pooling; a pooling other
@@ -72,6 +74,11 @@ def load_sentence_transformer(
         )
     folder = resolve_model(spec)
     kind = model_kind(folder)
+    if not scores and kind == SENTENCE_TRANSFORMER and (folder / CLASSES_FILE).is_file():
+        raise UserError(
+            f"{spec} is a classifier on a frozen encoder, and its vectors are the scores of its classes: name the "
+            "encoder that it was fitted on"
+        )
     _refuse_other_kinds(kind, pooling, spec)
     from sentence_transformers.util import get_device_name  # slow imports: only after the name is checked
 

@@ -155,8 +155,14 @@ class HumanNoiseRetrieval(_LocalFiles, AbsTaskRetrieval):
     def _files(self) -> Iterator[tuple[str, Path]]:
         """Yield the files of queries by the names of their subsets, the clean ones first."""
         yield "clean", _file(self.path, "queries.jsonl")
-        for file in sorted(self.path.glob("queries-*.jsonl*")):
-            yield file.name.partition(".")[0].removeprefix("queries-"), file
+        found: dict[str, Path] = {}
+        for file in sorted(self.path.glob("queries-*")):
+            name = file.name.removesuffix(".gz")
+            if name.endswith(".jsonl"):
+                other = found.setdefault(name.removesuffix(".jsonl").removeprefix("queries-"), file)
+                if other is not file:
+                    raise ValueError(f"{other} and {file} are the same file in two forms: remove one")
+        yield from found.items()
 
     def load_data(self, num_proc: int | None = None, **options: Any) -> None:
         """Read the folder; a query without a relevant document is left out."""

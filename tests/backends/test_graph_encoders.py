@@ -202,6 +202,22 @@ def test_graphs_that_are_damaged_elsewhere_or_no_encoders_are_refused(folder: Pa
         encoded(folder, ["a"], "onnx")
 
 
+def test_a_graph_of_a_fixed_length_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exported(folder, folder / "onnx" / "model.onnx")
+
+    def fixed(session: Any, batch: Any) -> Any:
+        raise RuntimeError("INVALID_ARGUMENT: Got invalid dimensions for input: input_ids")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(graph_of_model, "run_graph", fixed)
+        with pytest.raises(UserError, match=r"does not take a batch of .*: export it with free axes"):
+            load_sentence_transformer(str(folder), backend=Backend.parse("onnx"))
+    run = graph_of_model.run_graph
+    monkeypatch.setattr(graph_of_model, "run_graph", lambda session, batch: run(session, batch)[:, 0])
+    with pytest.raises(UserError, match="the graph gives numbers of the shape"):
+        load_sentence_transformer(str(folder), backend=Backend.parse("onnx"))
+
+
 def test_an_export_with_other_numbers_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from holdfast.backends import graph_export
 

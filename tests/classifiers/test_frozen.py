@@ -80,6 +80,8 @@ def test_the_export_is_a_plain_sentence_transformer_of_logits(settings: Settings
     accuracy = 100 * np.mean(logits.argmax(axis=1) == material.dev.labels)
     assert result["results"][0]["metrics"]["accuracy"] == pytest.approx(accuracy)
     assert accuracy > 70
+    with pytest.raises(UserError, match="its vectors are the scores of its classes"):
+        load_sentence_transformer(str(output), device="cpu")
     with pytest.raises(UserError, match="takes single texts"):
         classifier.logits([("a dog", "a cat")])
     modules = json.loads((output / "modules.json").read_text())

@@ -22,16 +22,13 @@ from holdfast.encoding import Progress, encode_sentences, measuring
 from holdfast.errors import UserError, one_of
 from holdfast.input_limits import UNLIMITED, Cuts, checked_limit, count_tokens, input_limit
 from holdfast.loading import loading
-from holdfast.model_folder import read_json
+from holdfast.model_folder import CLASSES_FILE, read_json
 from holdfast.model_lookup import resolve_model
 from holdfast.model_with_head import refuse_adapter
 from holdfast.models import backend_of, load_sentence_transformer, store_notices
 from holdfast.precision import ResolvedPrecision
 from holdfast.shortening import shortened_for
 from holdfast.text_prompts import PromptOptions
-
-CLASSES_FILE = "classifier.json"
-"""The file that marks the vectors of a SentenceTransformer as logits: ``{"classes": […], "task": …}``."""
 
 Text = tuple[str, ...]
 Logits = npt.NDArray[np.float32]
@@ -311,7 +308,7 @@ def _load_frozen(
         classes, task = content["classes"], content.get("task")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path}: not the list of a classifier's classes: make the classifier again") from error
-    model = load_sentence_transformer(spec, device=device, prompts=prompts, backend=backend)
+    model = load_sentence_transformer(spec, device=device, prompts=prompts, backend=backend, scores=True)
     if not isinstance(classes, list) or model.get_embedding_dimension() != len(classes):
         raise UserError(f"{path}: its classes do not fit the model's last layer: make the classifier again")
     limit = input_limit(model) or UNLIMITED

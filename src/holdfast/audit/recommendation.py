@@ -30,7 +30,7 @@ def advice(result: Mapping[str, Any]) -> list[str]:
         result: a result of the kind "audit".
     """
     rows = plain_rows(result["results"])
-    if all(row["task"] == "audit-vectors" for row in rows):
+    if all(row["task"] == "audit-vectors" or row["verdict"] == "absent" for row in rows):
         return ["no item could be measured, for the reasons above: nothing is known of the model"]
     weak = [row for row in rows if row["verdict"] in ("bends", "breaks")]
     few = [item_name(row) for row in rows if row["verdict"] == "too few"]

@@ -13,7 +13,7 @@ from holdfast.backends.backend_options import Backend
 from holdfast.backends.graph_export import INPUTS, export_onnx, probes
 from holdfast.backends.graph_files import GraphFile, GraphSource, graph_file
 from holdfast.backends.graph_sessions import GraphSession, OnnxSession, OpenVinoSession
-from holdfast.errors import UserError, emit_notice
+from holdfast.errors import UserError, emit_notice, first_line
 from holdfast.models import evaluating
 
 _LONGEST_PROBE = 512
@@ -70,7 +70,7 @@ def graph_of(
             f"{source.spec}: {file.name}: the graph asks for {unknown[0]}, and a text has {', '.join(INPUTS)}: export "
             "it as an encoder"
         )
-    cosine = _agreement(model, output, session, batches)
+    cosine = _agreement(model, output, session, batches, f"{source.spec}: {file.name}")
     if not cosine >= _OTHER_VECTORS:
         emit_notice(
             f"{source.spec}: {file.name} gives other vectors than the model's weights (mean cosine {cosine:.2f}): it "
@@ -88,14 +88,28 @@ def _opened(backend: Backend, file: GraphFile) -> GraphSession:
 
 
 @torch.inference_mode()
-def _agreement(model: Any, output: str, session: GraphSession, batches: list[dict[str, Tensor]]) -> float:
-    """Return the mean cosine of the outputs for real tokens, or texts, by the graph and by torch, on random tokens."""
+def _agreement(model: Any, output: str, session: GraphSession, batches: list[dict[str, Tensor]], name: str) -> float:
+    """Return the mean cosine of the outputs for real tokens, or texts, by the graph and by torch, on random tokens.
+
+    Raises:
+        UserError: the graph, ``name``, takes no batches of any length, or gives something else than the model.
+    """
     cosines = []
     with evaluating(model):
         for batch in batches:
-            expected, found = getattr(model(**batch), output).float(), run_graph(session, batch)
+            expected = getattr(model(**batch), output).float()
+            try:
+                found = run_graph(session, batch)
+            except Exception as error:  # each library has classes of its own
+                raise UserError(
+                    f"{name}: the graph does not take a batch of {tuple(batch['input_ids'].shape)} tokens "
+                    f"({first_line(error)}): export it with free axes for texts and tokens"
+                ) from error
             if expected.shape != found.shape:
-                return -1.0
+                raise UserError(
+                    f"{name}: the graph gives numbers of the shape {tuple(found.shape)}, and the model "
+                    f"{tuple(expected.shape)}: export the vectors of the tokens (last_hidden_state)"
+                )
             if expected.ndim == 3:
                 real = batch["attention_mask"].bool()
                 expected, found = expected[real], found[real]

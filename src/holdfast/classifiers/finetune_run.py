@@ -14,7 +14,7 @@ from sentence_transformers.util import get_device_name
 from transformers import TrainingArguments, set_seed
 
 from holdfast import precision as arithmetic
-from holdfast.attacks.classifier import CLASSES_FILE, Classifier, load_classifier
+from holdfast.attacks.classifier import Classifier, load_classifier
 from holdfast.attacks.encoder_targets import finite_vectors
 from holdfast.classifiers.classifier_trainer import ClassifierTrainer, selection_metric
 from holdfast.classifiers.defences import all_options, make_defence
@@ -32,6 +32,7 @@ from holdfast.errors import UserError
 from holdfast.evaluation.adversarial_space import load_space_encoder
 from holdfast.files import expanded, paths_in, sha256, write_json, write_text
 from holdfast.input_limits import Cuts, cut_line, cut_lines, input_protocol, lowered, lowered_line, set_limit
+from holdfast.model_folder import CLASSES_FILE
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import read_as, saved_plainly
 from holdfast.progress import stage

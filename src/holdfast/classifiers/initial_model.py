@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.attacks.classifier import (
-    CLASSES_FILE,
     class_names_of,
     is_sequence_classifier,
     refuse_missing_vocabulary,
@@ -27,6 +26,7 @@ from holdfast.data.class_names import ClassNames
 from holdfast.errors import UserError
 from holdfast.input_limits import checked_limit
 from holdfast.loading import loading
+from holdfast.model_folder import CLASSES_FILE
 from holdfast.model_lookup import resolve_model
 from holdfast.model_with_head import folder_of_config, load_with_head
 from holdfast.models import load_sentence_transformer
@@ -117,7 +117,7 @@ def _transformer_folder(spec: str, prompts: PromptOptions) -> tuple[Path, str | 
         for option in prompts.prompt_settings:
             raise UserError(f"--{option.replace('_', '-')} is for an encoder, and {spec} is a sequence classifier")
         return folder, None
-    encoder = load_sentence_transformer(spec, device="cpu", prompts=prompts)
+    encoder = load_sentence_transformer(spec, device="cpu", prompts=prompts, scores=True)
     if encoder.transformers_model is None:
         raise UserError(f"{spec} has no transformer that could be fine-tuned: use --frozen")
     if Prompt.of(encoder) is not None:

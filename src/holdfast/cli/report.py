@@ -10,7 +10,7 @@ import typer
 from holdfast.cli.app import AUDIT, AsJson, app
 from holdfast.cli.console import console, print_json, progress_console, work_quietly
 from holdfast.cli.error_lines import complain, warn_changed
-from holdfast.cli.verbs import refuse_overwriting
+from holdfast.cli.overwriting import refuse_overwriting
 
 
 @app.command(

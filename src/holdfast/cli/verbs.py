@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +13,7 @@ import typer
 
 from holdfast.cli.app import AsJson, Resume, app, example
 from holdfast.cli.console import console, print_json, progress_console, table
+from holdfast.cli.overwriting import refuse_overwriting_of
 from holdfast.errors import UserError
 from holdfast.files import expanded, output_lock
 from holdfast.option_parsing import kinds_of
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 _CONFIG = typer.Option("--config", metavar="FILE", help="YAML file with these options as keys; options override it.")
 _ON_COMMAND_LINE = "COMMANDLINE"
-_WRITTEN = ("output", "junit", "plot", "coordinates")
-_LONGEST_PATH = 4096
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ def verb(
                 if ctx.get_parameter_source(option.name).name == _ON_COMMAND_LINE  # type: ignore[union-attr]
             }
             made = read_settings(settings, given, None if config is None else find(config))
-            _refuse_overwriting(declared, made)
+            refuse_overwriting_of(declared, made)
             if hasattr(made, "data"):
                 from holdfast.data.folder import data_folder
 
@@ -146,47 +145,6 @@ def verb(
         return run
 
     return register
-
-
-def refuse_overwriting(flag: str, path: Path, inputs: Mapping[str, Any]) -> None:
-    """Refuse to write a file that the same call reads.
-
-    Args:
-        flag: the option that names the file to write.
-        path: the file.
-        inputs: values of other options, by their names; what is no path of a file is ignored.
-
-    Raises:
-        UserError: one of them names the file.
-    """
-    for name, value in inputs.items() if path.is_file() else ():
-        if any(source.is_file() and source.samefile(path) for source in _files_in(value)):
-            raise UserError(f"{flag} {path} is the file of {name}, which it would replace: name another one")
-
-
-def _refuse_overwriting(declared: Sequence[Option], settings: Any) -> None:
-    for out in declared:
-        path = getattr(settings, out.name, None)
-        if out.name in _WRITTEN and isinstance(path, Path):
-            others = [option for option in declared if option is not out]
-            refuse_overwriting(out.flag, path, {_name_of(each): getattr(settings, each.name, None) for each in others})
-
-
-def _name_of(option: Option) -> str:
-    return (option.spelling.metavar or option.name) if option.spelling.argument else option.flag
-
-
-def _files_in(value: Any) -> Iterator[Path]:
-    """Yield the paths that a value of an option may name, alone or joined by commas."""
-    if isinstance(value, Path):
-        yield value
-    elif isinstance(value, str):
-        for part in (value, *value.split(",")):
-            if 0 < len(part) < _LONGEST_PATH and "\0" not in part:
-                yield expanded(part)
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _files_in(each)
 
 
 def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:

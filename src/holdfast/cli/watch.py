@@ -37,7 +37,10 @@ _LEAST, _MOST = 0.2, 86_400
     "  holdfast watch runs/robust --once --json",
 )
 def watch(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders of train, finetune or pretrain.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Run folders of train, harden, distill, finetune or pretrain."),
+    ],
     once: Annotated[bool, typer.Option("--once", help="Print the state of the runs once, and end.")] = False,
     every: Annotated[float, typer.Option(help="Seconds between two updates.")] = 2.0,
     as_json: AsJson = False,

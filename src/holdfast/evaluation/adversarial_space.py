@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from holdfast.errors import UserError, one_of
 from holdfast.evaluation.space import unit_directions
+from holdfast.model_folder import CLASSES_FILE
 from holdfast.results import read_result
 from holdfast.text_prompts import PromptOptions, choose_prompts
 
@@ -23,8 +24,6 @@ OUTCOMES = ("succeeded", "failed", "all")
 """Outcomes of the attempts to take; the adversarial text of a failed attempt is the best text that was found."""
 
 _ROWS_AT_ONCE = 512
-# File with the classes of a SentenceTransformer whose vectors are logits (`holdfast finetune --frozen`).
-_CLASSES_FILE = "classifier.json"
 
 
 @dataclass(frozen=True)
@@ -237,11 +236,11 @@ def load_space_encoder(
     from holdfast.models import load_sentence_transformer
 
     folder = resolve_model(spec)
-    if not (folder / "modules.json").is_file() or not (folder / _CLASSES_FILE).is_file():
+    if not (folder / "modules.json").is_file() or not (folder / CLASSES_FILE).is_file():
         return load_sentence_transformer(spec, pooling=pooling, prompts=prompts)
     from sentence_transformers import SentenceTransformer
 
-    classifier = load_sentence_transformer(spec)
+    classifier = load_sentence_transformer(spec, scores=True)
     *encoder, _ = classifier.children()
     below = SentenceTransformer(
         modules=encoder,
@@ -261,7 +260,7 @@ def _classifier_config(spec: str) -> dict[str, Any] | None:
 
     folder = resolve_model(spec)
     if (folder / "modules.json").is_file():
-        return {} if (folder / _CLASSES_FILE).is_file() else None
+        return {} if (folder / CLASSES_FILE).is_file() else None
     if adapter_in(folder) is not None:
         return None
     config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))

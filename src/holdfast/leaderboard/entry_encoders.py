@@ -39,7 +39,7 @@ def load(name: str, *, board: Path | str | None = None, device: str | None = Non
             measured; the message says how to get them.
     """
     from holdfast.models import load_sentence_transformer
-    from holdfast.text_prompts import RolePromptOptions
+    from holdfast.text_prompts import RolePromptOptions, prompts_with_default
     from holdfast.user_functions import VectorFunction
 
     entry = entry_named(name, entries_folder(board))
@@ -47,13 +47,17 @@ def load(name: str, *, board: Path | str | None = None, device: str | None = Non
     if is_function(spec):
         return VectorFunction.named(spec)[0]
     about = entry["encoder"]
-    return load_sentence_transformer(
+    model = load_sentence_transformer(
         spec,
         pooling=about["pooling"],
         device=device,
         prompts=RolePromptOptions(**about["prompts"]),
         backend=Backend.parse(about["backend"]),
     )
+    # `encode` of sentence-transformers reads these alone, and the entry was measured with the chosen ones.
+    prompts, model.default_prompt_name = prompts_with_default(model)
+    model.prompts = {**prompts}
+    return model
 
 
 def entries_folder(board: Path | str | None) -> Path:
