@@ -104,6 +104,7 @@ def test_every_setting_is_an_option_of_its_verb(verb: str) -> None:
 def test_yaml_and_the_command_line_make_the_same_settings(tmp_path: Path) -> None:
     text = "name: x\noutput: out\nkinds: [c, d]\nmax-steps: 7\nprecision: bf16\noptions: {some-thing: 0.1}\n"
     in_file = read(tmp_path, text)
+    assert read(tmp_path, text.replace("options:", "set:")) == in_file, "a key may be the option's name"
     given = {"name": "x", "output": "out", "kinds": "c, d", "max_steps": 7, "precision": "bf16"}
     assert in_file == Small("x", Path("out"), None, 7, ("c", "d"), "bf16", {"some_thing": 0.1})
     assert read_settings(Small, {**given, "options": ["some-thing=0.1"]}) == Small(

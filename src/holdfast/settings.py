@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
@@ -126,7 +126,8 @@ def read_settings(settings: type[Settings], given: Mapping[str, Any], config: Pa
     options = {option.name: option for option in options_of(settings)}
     values: dict[str, Any] = {}
     if config is not None:
-        for key, value, where in config_entries(config, options):
+        by_flag = {option.flag.partition("/")[0].strip("-").replace("-", "_"): name for name, option in options.items()}
+        for key, value, where in config_entries(config, by_flag | {name: name for name in options}):
             values[key] = fitted(f"{where}: {key}", value, options[key].hint, key)
             if options[key].spelling.assignments:
                 values[key] = {str(name).replace("-", "_"): setting for name, setting in (values[key] or {}).items()}
@@ -158,8 +159,8 @@ def _from_command_line(option: Option, value: Any, in_file: Any) -> Any:
     return fitted(option.flag, value, option.hint, option.name)
 
 
-def config_entries(file: Path, known: Iterable[str]) -> Iterator[tuple[str, Any, str]]:
-    """Yield the key, value and ``file:line`` of each entry of a YAML mapping.
+def config_entries(file: Path, known: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
+    """Yield the name, value and ``file:line`` of each entry of a YAML mapping; ``known`` has the names of the keys.
 
     Raises:
         UserError: the file is not such a mapping, or has a key twice or one that is not in ``known``.
@@ -169,13 +170,13 @@ def config_entries(file: Path, known: Iterable[str]) -> Iterator[tuple[str, Any,
         return
     if not isinstance(node, yaml.MappingNode):
         raise UserError(f"{file}:{node.start_mark.line + 1}: a configuration is a list of 'key: value' lines")
-    known = list(known)
     seen: dict[str, int] = {}
     for name_node, _ in node.value:
         name, line = str(name_node.value), name_node.start_mark.line + 1
         key = name.replace("-", "_")
         if key not in known:
-            raise UserError(f"{file}:{line}: unknown key {name!r}{did_you_mean(key, known)}")
+            raise UserError(f"{file}:{line}: unknown key {name!r}{did_you_mean(key, list(known))}")
+        key = known[key]
         if key in seen:
             raise UserError(f"{file}:{line}: {name!r} is given twice, first in line {seen[key]}")
         seen[key] = line
