@@ -31,6 +31,7 @@ def test_names_are_read_and_written() -> None:
     [
         ("int4", r"--as does not take 'int4' \(did you mean 'int8'\?\): a form is one of int8, uint8, binary, ubinary"),
         ("dims=256", r"does not take 'dims=256' \(did you mean 'dim=256'\?\)"),
+        ("dim=" + "9" * 5000, r"N in dim=N is a whole number of 1 or more"),
         ("dim=0", r"does not take 'dim=0': N in dim=N is a whole number of 1 or more"),
         ("int8+binary", r"--as int8\+binary joins two of a kind: .*; separate forms by commas"),
         ("float32", r"--as names no form beside float32, which is measured anyway"),

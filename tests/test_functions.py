@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import sys
 from collections import Counter
 from pathlib import Path
@@ -158,3 +159,9 @@ def test_scores_of_classes_are_asked_for_again_too(waits: list[float]) -> None:
     with pytest.warns(Notice, match="1 of 1"):
         assert len(target.outputs([("abc",)], exact=True)) == 1
     assert waits == [1.0]
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, 1e39])
+def test_a_number_beyond_those_that_are_kept_is_refused(number: float) -> None:
+    with pytest.raises(UserError, match="numbers that are not finite for the text 'a'"):
+        encode_sentences(VectorFunction(lambda texts: [[number, 1.0] for _ in texts], name="own"), ["a"])

@@ -12,6 +12,7 @@ h; that of a float query with a document in bits is the dot product of the query
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -188,7 +189,7 @@ def parse_form(text: str, where: str = "--as") -> Form:
     for part in (part.strip() for part in text.split("+")):
         if part.startswith(_DIMENSIONS):
             number = part.removeprefix(_DIMENSIONS)
-            if not number.isdecimal() or int(number) < 1:
+            if not re.fullmatch("0*[1-9][0-9]{0,8}", number):
                 raise UserError(f"{where} does not take {part!r}: N in dim=N is a whole number of 1 or more")
             dimensions.append(int(number))
         elif part in PRECISIONS:

@@ -87,7 +87,9 @@ class Batched:
                 f"{self.name} returned an array of shape {rows.shape} for {len(texts)} texts: it must return one row "
                 "of numbers per text"
             )
-        if not (finite := np.isfinite(rows).all(axis=1)).all():
+        with np.errstate(invalid="ignore"):
+            finite = (np.abs(rows) <= np.finfo(np.float32).max).all(axis=1)  # vectors are kept in fp32
+        if not finite.all():
             text = texts[int(np.argmin(finite))]
             raise UserError(f"{self.name} returned numbers that are not finite for the text {str(text)[:100]!r}")
         if self._columns is None:
