@@ -166,6 +166,16 @@ def test_a_student_has_no_prompt(teacher: SentenceTransformer, prompted: Callabl
     assert any(load_sentence_transformer(str(prompted("query")), device="cpu").prompts.values())
 
 
+def test_layers_of_a_teacher_that_averages_its_last_two_are_refused(
+    make_masked_lm: Callable[..., Path], tmp_path: Path
+) -> None:
+    teacher = load_sentence_transformer(
+        str(make_masked_lm(tmp_path / "lm", layers=3)), pooling="last-two", device="cpu"
+    )
+    with pytest.raises(UserError, match="means of its last two layers, which its first layers lack"):
+        build_student(TeacherLayers(2), teacher, never, 16)
+
+
 @pytest.mark.parametrize("own", [None, "a "])
 def test_layers_of_a_prompted_teacher_have_their_own_prompt(prompted: Callable[..., Path], own: str | None) -> None:
     options = PromptOptions(prompt_name="query")

@@ -21,6 +21,7 @@ from holdfast.backbone import Backbone
 from holdfast.errors import UserError, did_you_mean
 from holdfast.files import expanded
 from holdfast.input_limits import first_position, input_limit, position_table, settle_limits
+from holdfast.layer_average import averages_last_two
 from holdfast.model_lookup import resolve_model
 from holdfast.models import load_sentence_transformer
 from holdfast.number_ranges import in_range
@@ -235,6 +236,11 @@ def _new_model(shape: NewStudent, tokenizer: Any, max_positions: int) -> Sentenc
 
 
 def _teacher_layers(teacher: SentenceTransformer, count: int) -> SentenceTransformer:
+    if averages_last_two(teacher):
+        raise UserError(
+            f"--student layers={count}: the teacher's vectors are means of its last two layers, which its first layers "
+            "lack: give hidden=N for a new student, or name an encoder"
+        )
     student: SentenceTransformer = copy.deepcopy(teacher).cpu()
     student.truncate_dim = None
     backbone = Backbone.of(student)

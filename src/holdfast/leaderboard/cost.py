@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.encoding import encode_sentences
 from holdfast.leaderboard.suite import own_texts
 from holdfast.model_folder import weights_files
-from holdfast.models import load_sentence_transformer
+from holdfast.models import backend_of, load_sentence_transformer
 from holdfast.static_encoder import static_module
 from holdfast.user_functions import VectorFunction
 
@@ -44,7 +44,8 @@ def cost_row(encoder: SentenceEncoder, folder: Path | None, part: Mapping[str, A
     }
     if folder is not None and not isinstance(encoder, VectorFunction):
         metrics["bytes"] = float(sum(file.stat().st_size for file in weights_files(folder)))
-        if (count := sum(weights.numel() for weights in encoder.parameters())) > 0:
+        # A graph has the transformer's weights in a file of its own.
+        if backend_of(encoder) is None and (count := sum(weights.numel() for weights in encoder.parameters())) > 0:
             metrics["parameters"] = float(count)
     about = {"reference": part["reference"], "kind": kind_of(encoder)}
     return {"task": "cost", "split": "all", "n": len(texts), "metrics": metrics, **about}
