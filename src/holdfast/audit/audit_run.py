@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -156,6 +157,7 @@ def _journal_settings(settings: AuditSettings, texts: Texts, identity: Mapping[s
     return {
         **{name: value if isinstance(value, (int, float, type(None))) else str(value) for name, value in given.items()},
         "model_sha256": identity["model_sha256"],
+        "model_files": json.dumps(identity["model_files"], sort_keys=True),  # its tokeniser, pooling and prompts
         "texts_sha256": texts.sha256,
     }
 

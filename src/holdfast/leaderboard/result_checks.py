@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,12 +111,17 @@ def _of_all(parts: Sequence[PartResult], suite: Suite, *, complete: bool) -> Ite
         assert first is not None
         for what, own, other in (
             ("weights", part.result["model_sha256"], first.result["model_sha256"]),
+            ("files of the model", *(_hash_of_files(each.result) for each in (part, first))),
             ("backend", part.backend, first.backend),
             ("pooling", part.result["protocol"].get("pooling"), first.result["protocol"].get("pooling")),
             ("prompts", part.result["protocol"].get("prompt_options"), first.result["protocol"].get("prompt_options")),
         ):
             if own != other:
                 yield f"{part.path}: other {what} than in {first.path} ({_short(own)}, not {_short(other)})"
+
+
+def _hash_of_files(result: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(result.get("model_files"), sort_keys=True).encode()).hexdigest()
 
 
 def _of_protocol(part: PartResult, suite: Suite) -> Iterator[str]:

@@ -148,9 +148,9 @@ class _Run:
         result, state = read_with_state(file)
         own, protocol = self._settings, result["protocol"]
         wanted = [self._suite.protocol(part), self._identity["model_sha256"], str(own.chosen_backend)]
-        wanted += [own.pooling, own.prompt_settings]
+        wanted += [own.pooling, own.prompt_settings, self._identity["model_files"]]
         found = [result.get(MARK), result["model_sha256"], backend_in(protocol)]
-        found += [protocol.get("pooling"), protocol.get("prompt_options", {})]
+        found += [protocol.get("pooling"), protocol.get("prompt_options", {}), result.get("model_files")]
         if state != "as written" or found != wanted:
             raise UserError(
                 f"{file} is of another model, backend or suite, or was changed: name another --output (pooling and "
