@@ -83,3 +83,14 @@ def test_lines_of_several_processes_are_not_mixed(tmp_path: Path) -> None:
     texts = [f"{name} {number}" for name in "ab" for number in range(60)]
     found = cache(tmp_path).known(texts)
     assert {text: float(vector[0]) for text, vector in found.items()} == {t: float(t.split()[1]) for t in texts}
+
+
+def test_a_file_that_was_replaced_is_read_anew(tmp_path: Path) -> None:
+    reader, writer = cache(tmp_path), cache(tmp_path)
+    writer.add(["a", "b"], VECTORS[:2])
+    assert list(reader.known(["a", "b"])) == ["a", "b"]
+    reader.path.unlink()
+    assert reader.known(["a"]) == {}
+    cache(tmp_path).add(["b", "a", "c"], VECTORS)
+    found = reader.known(["a", "b"])
+    assert (found["a"].tolist(), found["b"].tolist()) == (VECTORS[1].tolist(), VECTORS[0].tolist())

@@ -47,15 +47,30 @@ class EndpointCache:
 
     def known(self, texts: Sequence[str]) -> Mapping[str, Vector]:
         """Return the vectors of the texts that were answered, also by other processes in the meantime."""
-        self._read_new()
+        for _ in range(2):
+            self._read_new()
+            vectors = self._read(texts)
+            if vectors is not None:
+                return vectors
+            self._places, self._read_to = {}, 0  # somebody has replaced the file
+        return {}
+
+    def _read(self, texts: Sequence[str]) -> dict[str, Vector] | None:
+        """Return the vectors of the texts that have a place; None if another line stands there."""
         found = {text: place for text in texts if (place := self._places.get(_key(text))) is not None}
+        vectors: dict[str, Vector] = {}
         if not found:
-            return {}
-        vectors = {}
-        with self.path.open("rb") as file:
-            for text, (start, length) in found.items():
-                file.seek(start)
-                vectors[text] = _vector_of(file.read(length))
+            return vectors
+        try:
+            with self.path.open("rb") as file:
+                for text, (start, length) in found.items():
+                    file.seek(start)
+                    line = file.read(length)
+                    if _key_of(line) != _key(text):
+                        return None
+                    vectors[text] = _vector_of(line)
+        except FileNotFoundError:
+            return None
         return vectors
 
     def add(self, texts: Sequence[str], vectors: npt.NDArray[np.float32]) -> None:
@@ -98,6 +113,8 @@ class EndpointCache:
         except FileNotFoundError:
             return
         with file:
+            if os.fstat(file.fileno()).st_size < self._read_to:  # it is another file
+                self._places, self._read_to = {}, 0
             file.seek(self._read_to)
             for line in file:
                 if not line.endswith(b"\n"):  # it is being written

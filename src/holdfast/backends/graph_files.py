@@ -129,7 +129,7 @@ def _cached_graph(source: GraphSource, name: str, export: Callable[[Path], None]
 
 
 def _hash_of(path: Path) -> str:
-    weights = path.with_suffix(".bin")
-    if path.suffix != ".xml" or not weights.is_file():
-        return sha256(path)
-    return hashlib.sha256(f"{sha256(path)}{sha256(weights)}".encode()).hexdigest()
+    """Return the hash of a graph's file, and of the files beside it that hold its weights."""
+    beside = [path.with_suffix(".bin")] if path.suffix == ".xml" else sorted(path.parent.glob(f"{path.name}*data"))
+    hashes = [sha256(file) for file in (path, *beside) if file.is_file()]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()

@@ -24,11 +24,14 @@ def table_of(model: SentenceTransformer, spec: str) -> SentenceTransformer:
     """Return a static encoder with the vectors that ``model`` gives to the tokens of its vocabulary.
 
     Raises:
-        UserError: the tokeniser has no fast form, which a static encoder needs.
+        UserError: the tokeniser has no fast form, which a static encoder needs, or is not one of WordPieces, whose
+            entries are texts.
     """
     own = getattr(model.tokenizer, "backend_tokenizer", None)
     if own is None:
         raise UserError(f"{spec}: its tokeniser has no fast form, which a static encoder needs")
+    if type(own.model).__name__ != "WordPiece":
+        raise UserError(f"{spec}: its tokeniser is not one of WordPieces, so that its entries are not texts to encode")
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_str(own.to_str())  # a copy: the encoder keeps its own
