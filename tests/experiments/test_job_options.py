@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import UserError
+from holdfast.experiments.job_engines import Local
 from holdfast.experiments.job_options import JobOptions, check_jobs, job_options
 from holdfast.experiments.reproduce_settings import ReproduceSettings
 
@@ -90,3 +91,16 @@ def test_the_settings_of_jobs_are_checked_together() -> None:
     with pytest.raises(UserError, match="--on-stop does not take 'kill'"):
         check_jobs(ReproduceSettings(*given, executor="local", on_stop="kill"))
     check_jobs(ReproduceSettings(*given))
+
+
+def test_a_job_of_an_earlier_call_keeps_its_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("submitit", reason="submitit is not installed: pip install 'holdfast[cluster]'")
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr(Local, "ended", lambda self, job: False)
+    engine = Local(tmp_path, retries=1, most=2)
+    engine._gpu_file("123").parent.mkdir(parents=True)
+    engine._gpu_file("123").write_text("0")
+    assert engine._free_gpu() == 0
+    assert engine.known("123") is not None
+    assert engine.known("124") is not None
+    assert engine._free_gpu() == 1

@@ -18,6 +18,7 @@ from typing import Any
 from holdfast.errors import EndsRun, NotInstalled, UserError, first_line
 from holdfast.experiments.cell_job import CellJob
 from holdfast.experiments.job_options import LOCAL, SLURM, JobOptions
+from holdfast.files import write_text
 
 _ARRAY = 500
 """Jobs of an array at most: clusters allow a thousand or more (``MaxArraySize``)."""
@@ -217,6 +218,7 @@ class Local(Engine):
                 job = executor.submit(one)
             if gpu is not None:
                 self._gpu_of[job.job_id] = gpu
+                write_text(self._gpu_file(job.job_id), str(gpu))  # for a later call of the command
             jobs.append(job)
         return jobs
 
@@ -231,7 +233,14 @@ class Local(Engine):
         """Return a job of an earlier call, whose process may still run."""
         process = _Process(int(job)) if job.isdigit() else None
         found = self.library.LocalJob(folder=self._logs, job_id=job, process=process)
-        return None if self.ended(found) and not found.paths.result_pickle.exists() else found
+        if not self.ended(found):
+            with contextlib.suppress(OSError, ValueError):
+                self._gpu_of[job] = int(self._gpu_file(job).read_text(encoding="utf-8"))
+            return found
+        return found if found.paths.result_pickle.exists() else None
+
+    def _gpu_file(self, job: str) -> Path:
+        return self._logs / f"{job}.gpu"
 
     def refresh(self, jobs: Sequence[Any]) -> None:
         """Do nothing: the state of a process is always known."""
