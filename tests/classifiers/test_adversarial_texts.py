@@ -60,7 +60,7 @@ def test_each_attacked_training_text_adds_what_became_of_it(tmp_path: Path) -> N
     assert found.foreign == 1
     twice = read_adversarial_texts(path, [*TEXTS, TEXTS[0]], [1, 0, 1, 0])  # "a dog runs" has both labels
     assert (twice.texts, twice.labels, twice.foreign) == ([("the dgo eats",)], [1], 3)
-    assert f"2 adversarial texts of {path} (1 of texts that are not trained on" in found.describe()
+    assert f"2 adversarial texts of {path.name} (1 of texts that are not trained on" in found.describe()
 
 
 def test_of_a_pair_the_attacked_side_is_exchanged(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_from_a_classifier_to_one_trained_on_what_deceives_it(
     given = {"output": Path("hardened"), "adversarial_texts": "texts.json", "max_steps": 3, "epochs": None}
     result = finetune(settings(**given))
     (record,) = result["protocol"]["adversarial_texts"]
-    assert record["path"] == "texts.json"
+    assert record["source"] == "texts.json"
     assert record["texts"] > 10
     assert record["foreign"] == 0
     plain = json.loads(Path("clean/results.json").read_text())["protocol"]

@@ -200,6 +200,11 @@ def test_options_differ_where_places_may() -> None:
     before = {"options": {"source": "neighbours"}, "corpus": {"source": "a.txt"}, "base_model": "m"}
     now = {"options": {"source": "masked-lm"}, "corpus": {"source": "b.txt"}, "base_model": "n"}
     assert list(differences(before, now)) == [("options source", "neighbours", "masked-lm")]
+    moved, changed = ({"texts": [{"source": place, "sha256": digest}]} for place, digest in (("/a", "1"), ("a", "2")))
+    here = {"texts": [{"source": "b", "sha256": "1"}]}
+    assert list(differences(here, moved)) == []
+    assert digest_of(here) == digest_of(moved) != digest_of(changed)
+    assert [name for name, *_ in differences(here, changed)] == ["texts"]
 
 
 def test_a_finished_run_is_still_finished(

@@ -35,18 +35,18 @@ class AdversarialTexts:
     measured_on: int = 0
 
     def describe(self) -> str:
-        """Return a line with the number of texts, their file, and the numbers of texts left out.
+        """Return a line with the number of texts, the name of their file, and the numbers of texts left out.
 
         The line is part of the run's record: with other words, a run of an earlier version could not be resumed.
         """
         left = f" ({self.foreign:,} of texts that are not trained on are left out)" if self.foreign else ""
         left += f" ({self.measured_on:,} that are measured on are left out)" if self.measured_on else ""
-        return f"trained on besides: {len(self.texts):,} adversarial texts of {self.path}{left}"
+        return f"trained on besides: {len(self.texts):,} adversarial texts of {self.path.name}{left}"
 
     def record(self) -> dict[str, Any]:
         """Return the record for the result."""
         counts = {"texts": len(self.texts), "foreign": self.foreign, "measured_on": self.measured_on}
-        return {"path": str(self.path), "sha256": self.sha256, **counts}
+        return {"source": str(self.path), "sha256": self.sha256, **counts}
 
 
 def read_adversarial_texts(path: Path, texts: Sequence[Text], labels: Sequence[float]) -> AdversarialTexts:

@@ -50,8 +50,15 @@ def differences(
         was, given = before.get(name), now.get(name)
         if isinstance(was, dict) and isinstance(given, dict):
             yield from differences(was, given, f"{within}{name} ", partial=partial)
-        elif was != given:
+        elif _without_places(was) != _without_places(given):
             yield f"{within}{name}", was, given
+
+
+def _without_places(value: Any) -> Any:
+    """Return a list of records without what may differ in each; other values as they are."""
+    if not (isinstance(value, list) and all(isinstance(each, dict) for each in value)):
+        return value
+    return [{name: entry for name, entry in each.items() if name not in _MAY_DIFFER} for each in value]
 
 
 def digest_of(record: dict[str, Any]) -> str:
@@ -119,7 +126,7 @@ def damage_in(folder: Path) -> list[str]:
 def _compared(record: dict[str, Any]) -> dict[str, Any]:
     """Return the compared part of a record; None counts as absent."""
     return {
-        name: _compared(value) if isinstance(value, dict) else value
+        name: _compared(value) if isinstance(value, dict) else _without_places(value)
         for name, value in record.items()
         if name not in _MAY_DIFFER and value is not None
     }
