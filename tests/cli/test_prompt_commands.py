@@ -119,7 +119,7 @@ def test_a_frozen_classifier_keeps_the_prompt_it_was_fitted_with(
     assert result["results"][-1]["metrics"]["accuracy"] == pytest.approx(100 * right.mean())
     none = result_of([*VERBS["finetune"][:-1], "none", "--no-prompt"], capsys)
     assert none["protocol"]["prompt"] is None
-    again = load_sentence_transformer("none", device="cpu", prompts=PromptOptions())
+    again = load_sentence_transformer("none", device="cpu", prompts=PromptOptions(), scores=True)
     without = SentenceTransformer(str(here / "none"), device="cpu").encode(["a dog"], prompt="")
     np.testing.assert_allclose(encode_sentences(again, ["a dog"]), without, atol=1e-5)
 
