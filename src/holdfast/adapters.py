@@ -208,14 +208,17 @@ def refuse_unfilled(model: SentenceTransformer, adapter: Path, spec: str) -> Non
 
     config = read_object(adapter / ADAPTER_CONFIG)
     if other := next((name for name in ("modules_to_save", "trainable_token_indices") if config.get(name)), None):
-        raise UserError(
-            f"{spec} is an adapter with other weights of its own ({other}): merge it into its base model first, with "
-            "peft's merge_and_unload"
-        )
-
+        raise _other_weights(spec, other)
     with safe_open(str(adapter / ADAPTER_WEIGHTS), framework="pt") as file:
         found = sum(is_adapter_weight(name) for name in file.keys())  # noqa: SIM118
     _refuse_unfilled(found, len(adapter_weights(model)), spec)
+
+
+def _other_weights(spec: str, name: str) -> UserError:
+    return UserError(
+        f"{spec} is an adapter with other weights of its own ({name}): merge it into its base model first, with peft's "
+        "merge_and_unload"
+    )
 
 
 def _refuse_unfilled(found: int, wanted: int, spec: str) -> None:
@@ -250,10 +253,7 @@ def merge_into_body(model: Any, adapter: Path, spec: str) -> None:
 
     names = list(load_file(adapter / ADAPTER_WEIGHTS))
     if other := sorted(name for name in names if not is_adapter_weight(name)):
-        raise UserError(
-            f"{spec} is an adapter with other weights of its own ({other[0]}): merge it into its base model first, "
-            "with peft's merge_and_unload"
-        )
+        raise _other_weights(spec, other[0])
     of_whole = any(name.startswith(f"{_IN_FILE}{model.base_model_prefix}.") for name in names)
     body = model if of_whole else model.base_model
     body.load_adapter(str(adapter))

@@ -75,9 +75,7 @@ def finetune(
 
 def _finetune(settings: FinetuneSettings, run: Run) -> dict[str, Any]:
     identity = _settings_record(settings)
-    files = {"files": identity["files"]}  # runs of earlier versions lack them
-    known = {name: value for name, value in identity.items() if name not in files}
-    if (finished := run.finished(known, precision=settings.precision, where_recorded=files)) is not None:
+    if (finished := run.finished(identity, precision=settings.precision, where_recorded=["files"])) is not None:
         return finished
     with stage(run.console, f"reading {settings.task}", announce=False):
         material = load_training_data(

@@ -84,6 +84,11 @@ class Collection:
     relevant: Relevant
     sha256: str
 
+    @property
+    def clean(self) -> Queries:
+        """The queries as they were asked."""
+        return next(queries for queries in self.queries if queries.name == CLEAN)
+
     def documents(self) -> Iterator[str]:
         """Yield the text of each document, in the order of the file: title, blank, text, stripped.
 
@@ -102,8 +107,7 @@ class Collection:
         Raises:
             UserError: as `documents`.
         """
-        clean = next(queries for queries in self.queries if queries.name == CLEAN)
-        texts, known = dict(zip(clean.ids, clean.texts, strict=True)), set(self.document_ids)
+        texts, known = dict(zip(self.clean.ids, self.clean.texts, strict=True)), set(self.document_ids)
         if not known & set(texts):
             return {}
         found = {}

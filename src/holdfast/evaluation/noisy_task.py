@@ -40,7 +40,7 @@ def with_noise(task: LoadedTask, noise: Noise) -> ExtendedTask | None:
 
 def with_noisy_queries(collection: Collection, noises: Sequence[Noise]) -> Collection:
     """Return a collection whose clean queries are also there with each noise, as ``queries KIND=STRENGTH``."""
-    clean = next(queries for queries in collection.queries if queries.name == CLEAN)
+    clean = collection.clean
     copies = [
         replace(clean, name=f"{CLEAN} {noise}", texts=_noisy(clean.texts, noise), noise=str(noise)) for noise in noises
     ]

@@ -260,17 +260,18 @@ def _finish(
     evaluator.precision = "fp32"
     if evaluator.sts is not None:
         evaluator.sts.precision = "fp32"
+    limit = lowered(settings.max_length, student)  # as the teacher's is
     with stage(run.console, "measuring student and teacher"):
-        with limited_to(student, lowered(settings.max_length, student)):  # as the teacher's is
+        with limited_to(student, limit):
             measured = evaluator(student)
         of_teacher = evaluator(parts.teacher)
         if settings.space == "student" and parts.projection is not None:
             student = without_projection(student, parts.projection)
             if evaluator.sts is not None:
-                with limited_to(student, lowered(settings.max_length, student)):
+                with limited_to(student, limit):
                     measured |= evaluator.sts(student)
         texts = evaluator.texts or list(parts.texts.training.dataset[:512]["sentence"])
-        with limited_to(student, lowered(settings.max_length, student)):
+        with limited_to(student, limit):
             speed, teacher_speed = speeds((student, parts.teacher), texts)
     rows = rows_of(evaluator, measured, of_teacher)
     made |= {"parameters": _weights(student), "teacher_parameters": _weights(parts.teacher), "stored": settings.export}

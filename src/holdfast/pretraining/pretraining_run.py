@@ -87,10 +87,8 @@ def pretrain(
 
 def _pretrain(settings: PretrainSettings, run: Run) -> dict[str, Any]:
     identity = _settings_record(settings)
-    held_out: dict[str, Any] = {"held_out": None if settings.held_out is None else {}}
-    shape = {"asked": identity["asked"]}  # runs of earlier versions lack it
-    known = {name: value for name, value in identity.items() if name not in shape} | held_out
-    if (finished := run.finished(known, precision=settings.precision, where_recorded=shape)) is not None:
+    known = {**identity, "held_out": None if settings.held_out is None else {}}
+    if (finished := run.finished(known, precision=settings.precision, where_recorded=["asked"])) is not None:
         return finished
     material = _material(settings, run.console)
     check_prompts(material.tokenizer, settings.prompts)

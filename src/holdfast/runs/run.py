@@ -6,9 +6,8 @@ import contextlib
 import json
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import torch.distributed as dist
@@ -53,7 +52,6 @@ from holdfast.stopping import DeferredStop
 
 SAVE_STEPS = 500
 """Steps between checkpoints, unless they were given."""
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _EVAL_FOLDER = "eval"  # sentence-transformers' trainer makes it for its own reports
 # Either of them makes the folder a model, and is written last.
 _MODEL_FILES = ("modules.json", "config.json")
@@ -122,14 +120,15 @@ class Run:
         settings: Mapping[str, Any],
         *,
         precision: Precision = "auto",
-        where_recorded: Mapping[str, Any] = _NOTHING,
+        where_recorded: Collection[str] = (),
     ) -> dict[str, Any] | None:
         """Return the result if the run is finished already, else None.
 
         Args:
             settings: the part of the record that follows from the settings, without reading data.
             precision: the precision that was asked for; auto: any.
-            where_recorded: further entries, of which the record has those that the data allowed for.
+            where_recorded: names of entries that a record may lack: the data did not allow for them, or it is of an
+                earlier version. They are compared where it has them.
 
         Raises:
             UserError: the folder is a file, holds other files, holds a run and ``resume`` is False, or holds another
@@ -149,7 +148,7 @@ class Run:
         transformers_logging.disable_progress_bar()
         return None
 
-    def _own_result(self, settings: Mapping[str, Any], where_recorded: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _own_result(self, settings: Mapping[str, Any], where_recorded: Collection[str]) -> dict[str, Any] | None:
         folder = self.folder
         if not folder.exists():
             return None
@@ -165,8 +164,8 @@ class Run:
         if names.isdisjoint(_MODEL_FILES) or not self.result_file.exists():
             return None
         record = self._written_record()
-        recorded = {name: value for name, value in where_recorded.items() if name in record}
-        self._refuse_another(record, {**settings, **recorded}, partial=True)
+        compared = {name: value for name, value in settings.items() if name in record or name not in where_recorded}
+        self._refuse_another(record, compared, partial=True)
         self._refuse_foreign_files()
         result = read_result(self.result_file)
         self._refuse_foreign_result(result, digest_of(record))

@@ -141,7 +141,7 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
     identity |= {} if texts is None else texts.record()
     asked = {} if texts is not None or config.selection == "auto" else {"selection": config.selection}
     goal = {} if texts is None else {GOAL: texts.goal()}
-    if finished := run.finished(identity | asked, precision=config.precision, where_recorded=goal):
+    if finished := run.finished(identity | asked | goal, precision=config.precision, where_recorded=[GOAL]):
         return finished
     set_seed(config.seed)
     with stage(run.console, f"loading {config.model}", announce=False):

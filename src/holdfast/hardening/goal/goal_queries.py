@@ -152,7 +152,7 @@ def _noisy_versions(texts: Sequence[str], noise: Sequence[Noise], seed: int) -> 
 
 def _labelled(collection: Collection, noise: Sequence[Noise], seed: int, half: int | None) -> QueryGroup:
     """Return the queries of a collection that have a relevant document; own versions only if they have all of them."""
-    clean = next(own for own in collection.queries if own.name == CLEAN_FILE)
+    clean = collection.clean
     asked = {
         query: text
         for query, text in zip(clean.ids, clean.texts, strict=True)
