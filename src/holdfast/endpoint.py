@@ -24,7 +24,9 @@ from holdfast.endpoint_cache import EndpointCache, vector_of_base64
 from holdfast.endpoint_options import EndpointOptions, endpoint_address, endpoint_url
 from holdfast.errors import UserError, emit_notice, first_line
 from holdfast.files import cache_folder
+from holdfast.model_lookup import is_function
 from holdfast.number_ranges import check_numbers
+from holdfast.settings import refuse_given
 from holdfast.text_prompts import refuse_prompts
 from holdfast.user_functions import VectorFunction
 
@@ -223,6 +225,22 @@ def load_vector_function(options: Any) -> tuple[VectorFunction, dict[str, Any]]:
     endpoint = Endpoint(options, key=os.environ.get(options.endpoint_key) or None)
     function = VectorFunction(endpoint, name=options.model, call_batch=options.call_batch, keeps_answers=True)
     return function, endpoint.identity
+
+
+def refuse_call_options(options: Any) -> None:
+    """Refuse options of calls for a model that is no function, and those of a function for an endpoint.
+
+    Args:
+        options: settings with ``model``, ``call_batch``, ``retries`` and the fields of `EndpointOptions`.
+
+    Raises:
+        UserError: one of them is given.
+    """
+    if not is_function(options.model):
+        reason = f"is for call:... and --endpoint, and {options.model} is a model: leave it out"
+        refuse_given(options, ("call_batch", "retries"), reason)
+    elif options.endpoint is not None:
+        refuse_given(options, ("retries",), "is for call:..., and --endpoint has --endpoint-retries")
 
 
 def refuse_model_options(options: Any) -> None:

@@ -62,6 +62,21 @@ def expanded(path: str | Path) -> Path:
         raise UserError(f"{path}: there is no home folder {home}; a file of that name is ./{home}") from error
 
 
+def check_file_place(option: str, path: Path) -> None:
+    """Refuse a path that no file can be written to, before any work is done.
+
+    Raises:
+        UserError: it is a folder, a parent of it is a file, or the folder may not be written to.
+    """
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; {option} takes a file")
+    place = next((parent for parent in path.absolute().parents if parent.exists()), path.absolute().parent)
+    if not place.is_dir():
+        raise UserError(f"cannot write {path}: {place} is a file, not a folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UserError(f"cannot write {path}: {place} may not be written to")
+
+
 def paths_in(words: str) -> list[str]:
     """Split paths separated by commas; an existing path is kept as one, even if its name contains commas."""
     if words and expanded(words).exists():  # an empty path would be the current folder

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
@@ -147,6 +147,29 @@ def read_settings(settings: type[Settings], given: Mapping[str, Any], config: Pa
             what = name if declared.spelling.argument else declared.flag
             raise UserError(f"missing: {what} (on the command line or in --config)")
     return settings(**values)
+
+
+def refuse_given(settings: Any, names: Iterable[str], reason: str) -> None:
+    """Refuse options that are given where nothing reads them; one at its default counts as not given.
+
+    Args:
+        settings: an instance of a settings class.
+        names: names of its fields.
+        reason: the rest of the message, after the option and its value, such as "is for --goal neighbours".
+
+    Raises:
+        UserError: one of them is given.
+    """
+    flags = {option.name: option.flag for option in options_of(type(settings))}
+    defaults = {
+        field.name: field.default if field.default_factory is MISSING else field.default_factory()
+        for field in fields(settings)
+    }
+    for name in names:
+        value = getattr(settings, name)
+        if value != defaults[name]:
+            shown = f" {value}" if isinstance(value, (str, int, float, Path)) else ""
+            raise UserError(f"{flags[name]}{shown} {reason}")
 
 
 def _from_command_line(option: Option, value: Any, in_file: Any) -> Any:

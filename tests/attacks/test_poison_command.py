@@ -187,7 +187,11 @@ def test_the_estimate_makes_nothing(there: Path, capsys: pytest.CaptureFixture[s
         (["--search", "mine.txt"], "needs --queries FILE"),
         (["--search", "mine.txt", "--queries", "mine.txt"], "are both mine.txt"),
         (["--search", "-", "--queries", "-,mine.txt"], "standard input"),
-        (["--search", "mine.txt", "--queries", "others.txt", "--texts", "mine.txt"], "--texts does not go with"),
+        (
+            ["--search", "mine.txt", "--queries", "others.txt", "--texts", "mine.txt"],
+            "--texts mine.txt does not go with",
+        ),
+        (["--search", "mine.txt", "--queries", "others.txt", "--k", "3"], "--k 3 is for --goal neighbours, and this"),
         (["--search", "mine.txt", "--queries", "others.txt", "--processes", "2"], "runs in one process"),
         (["--search", "mine.txt", "--queries", "others.txt", "--recipes", "hotfli"], "did you mean"),
         (["--search", "mine.txt", "--queries", "others.txt", "--recipes", "pwws"], "makes no passages"),

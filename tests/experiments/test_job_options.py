@@ -82,9 +82,9 @@ def test_the_settings_of_jobs_are_checked_together() -> None:
         check_jobs(ReproduceSettings(*given, executor="slurm", slurm=["time=5", "time=6"]))
     with pytest.raises(UserError, match="--slurm is for --executor"):
         check_jobs(ReproduceSettings(*given, slurm=["time=5"]))
-    with pytest.raises(UserError, match="--on-stop is for --executor"):
+    with pytest.raises(UserError, match="--on-stop cancel is for --executor"):
         check_jobs(ReproduceSettings(*given, on_stop="cancel"))
-    with pytest.raises(UserError, match="--retries is for --executor"):
+    with pytest.raises(UserError, match="--retries 3 is for --executor"):
         check_jobs(ReproduceSettings(*given, retries=3))
     with pytest.raises(UserError, match=r"--executor does not take 'slrum' \(did you mean 'slurm'"):
         check_jobs(ReproduceSettings(*given, executor="slrum"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from holdfast.input_limits import UNLIMITED, Cuts, count_cut, input_limit
 from holdfast.model_lookup import is_function, model_identity, resolve_model
 from holdfast.models import backend_of, load_sentence_transformer, read_as
 from holdfast.progress import stage
+from holdfast.settings import refuse_given
 from holdfast.text_prompts import prompt_of, prompt_protocol, refuse_prompts
 from holdfast.user_functions import VectorFunction, load_function
 
@@ -82,14 +83,10 @@ def load_inputs(settings: AttackSettings) -> AttackInputs:
     """Load the examples of a labelled task, of scored pairs, or of any texts.
 
     Raises:
-        UserError: neither or both of task and texts, a goal that does not fit the data, a corpus to search with another
-            goal, or data that cannot be loaded.
+        UserError: neither or both of task and texts, a goal that does not fit the data, an option of another goal, or
+            data that cannot be loaded.
     """
     goal, task, data = settings.goal, settings.task, settings.data
-    if settings.queries is not None:
-        raise UserError(f"--queries {settings.queries} is for --goal poison, and this is --goal {goal}")
-    if settings.search is not None and goal != "neighbours":
-        raise UserError(f"--search {settings.search} is for --goal neighbours, and this is --goal {goal}")
     if (task is None) == (settings.texts is None):
         raise UserError("give either --task (a labelled task) or --texts (a corpus, for goals without labels)")
     if task is None:
@@ -100,6 +97,7 @@ def load_inputs(settings: AttackSettings) -> AttackInputs:
     chosen = natural if goal == "auto" else goal
     if chosen in ("class", "score") and chosen != natural:
         raise UserError(f"--goal {chosen} does not go with {task}: its examples carry {_CARRIED[natural]}")
+    refuse_of_other_goals(settings, chosen)
     found: ScoredPairs | Labelled
     labels: Sequence[float]
     if natural == "score":
@@ -122,6 +120,30 @@ def load_inputs(settings: AttackSettings) -> AttackInputs:
     return AttackInputs(task, split, _drawn(rows, settings), chosen, classes, record, searched, notes)
 
 
+_GOALS_OF: Mapping[str, Sequence[Goal]] = {
+    "search": ("neighbours", "poison"),
+    "k": ("neighbours",),
+    "queries": ("poison",),
+    "passages": ("poison",),
+    "threshold": ("drift",),
+    "margin": ("score",),
+    "label_map": ("class",),
+}
+"""The goals that read an option, for options that others do not read."""
+
+
+def refuse_of_other_goals(settings: AttackSettings, goal: Goal) -> None:
+    """Refuse options that attacks with a goal do not read.
+
+    Raises:
+        UserError: one of them is given.
+    """
+    for name, goals in _GOALS_OF.items():
+        if goal not in goals:
+            reason = f"is for --goal {goals[0]}, and this is --goal {goal}: leave it out"
+            refuse_given(settings, (name,), reason)
+
+
 _CARRIED = {"score": "scores, not classes", "class": "classes, not scores"}
 
 
@@ -130,11 +152,13 @@ def _from_corpus(settings: AttackSettings) -> AttackInputs:
     assert texts is not None
     if goal in ("class", "score"):
         raise UserError(f"--goal {goal} needs labels: give --task in place of --texts")
+    chosen: Goal = "drift" if goal == "auto" else goal
+    refuse_of_other_goals(settings, chosen)
+    refuse_given(settings, ("split",), "is of a task, and --texts are sentences without labels: leave it out")
     # Examples of a very large corpus are sampled from its beginning.
     own = read_searched(texts, data=settings.data)
     rows = [Example(i, (line,)) for i, line in enumerate(own.texts)]
     record = {name: value for name, value in own.record().items() if name in ("source", "sha256", "sentences")}
-    chosen: Goal = "drift" if goal == "auto" else goal
     searched = _searched(chosen, settings, own)
     return AttackInputs("texts", "all", _drawn(rows, settings), chosen, None, record, searched)
 
@@ -162,8 +186,6 @@ def load_attacked_model(
         UserError: a model that does not fit the goal or cannot be loaded, classes that cannot be matched, or too few
             texts to search.
     """
-    if settings.label_map is not None and inputs.goal != "class":
-        raise UserError(f"--label-map is for --goal class, and this is --goal {inputs.goal}: leave it out")
     if inputs.searched is not None:
         inputs.searched.require(settings.k)
     form = None if settings.form is None else parse_form(settings.form)

@@ -37,8 +37,9 @@ from holdfast.attacks.work_estimate import WorkEstimate, attack_estimate
 from holdfast.backends.backend_options import refuse_precision
 from holdfast.data.sources import STDIN
 from holdfast.distributed import own_device
+from holdfast.endpoint import refuse_call_options
 from holdfast.errors import UserError
-from holdfast.files import exclusive, output_lock, paths_in, write_text
+from holdfast.files import check_file_place, exclusive, output_lock, paths_in, write_text
 from holdfast.forms import forms_protocol
 from holdfast.input_limits import cut_line
 from holdfast.model_lookup import is_function, resolve_model
@@ -70,8 +71,9 @@ def attack(
         UserError: invalid settings, a missing resource, or a journal of another run.
     """
     check_numbers(settings)
-    if settings.output is not None and settings.output.is_dir():
-        raise UserError(f"{settings.output} is a folder; --output takes a file")
+    if settings.output is not None:
+        check_file_place("--output", settings.output)
+    refuse_call_options(settings)
     if settings.goal == "poison":
         from holdfast.attacks.poisoning.poison_run import poison
 

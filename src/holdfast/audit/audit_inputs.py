@@ -13,7 +13,7 @@ from holdfast.audit.item_selection import ItemSelection
 from holdfast.audit.language import check_language
 from holdfast.backends.backend_options import refuse_precision
 from holdfast.edits.misspellings import read_misspellings
-from holdfast.endpoint import load_vector_function, refuse_model_options
+from holdfast.endpoint import load_vector_function, refuse_call_options, refuse_model_options
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
 from holdfast.evaluation.retrieval import load_retrieval
 from holdfast.evaluation.retrieval_table import version_name
@@ -95,6 +95,7 @@ def _check(settings: AuditSettings) -> None:
     if settings.retrieval is not None and settings.items is None:
         load_retrieval(RETRIEVAL, data=settings.retrieval)
     selection_of(settings)
+    refuse_call_options(settings)
     if is_function(settings.model):
         refuse_model_options(settings)
     refuse_precision(settings.chosen_backend, settings.precision)
@@ -106,7 +107,21 @@ def selection_of(settings: AuditSettings) -> ItemSelection:
     Raises:
         UserError: there is no such item, or the collection of ``retrieval`` is damaged.
     """
-    versions: list[str] = []
-    if settings.retrieval is not None and settings.items is not None:
-        versions = [version_name(own.name) for own in load_retrieval(RETRIEVAL, data=settings.retrieval).queries]
-    return ItemSelection.parse(settings.items, versions)
+    return ItemSelection.parse(settings.items, [] if settings.items is None else _versions(settings))
+
+
+def possible_items(settings: AuditSettings) -> list[str]:
+    """Return the names of all items that may be measured, also in the forms of the vectors.
+
+    Raises:
+        UserError: as `selection_of`, or a form is unknown.
+    """
+    names = selection_of(settings).possible(_versions(settings))
+    return [*names, *(f"{name}.{form}" for name in names for form in parse_forms(settings.forms))]
+
+
+def _versions(settings: AuditSettings) -> list[str]:
+    """Return the names of the versions of the queries of ``retrieval``, if there is one."""
+    if settings.retrieval is None:
+        return []
+    return [version_name(own.name) for own in load_retrieval(RETRIEVAL, data=settings.retrieval).queries]

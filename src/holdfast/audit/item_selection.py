@@ -69,7 +69,7 @@ class ItemSelection:
         """
         if text is None:
             return cls()
-        further = [name for name in (f"retrieval.{version}" for version in versions) if name not in ITEMS]
+        further = _further(versions)
         groups = {**GROUPS, "retrieval": (*RETRIEVAL, *further)}
         names: set[str] = set()
         for name in filter(None, map(str.strip, text.split(","))):
@@ -81,6 +81,10 @@ class ItemSelection:
     def has(self, name: str) -> bool:
         """Return True if an item is measured."""
         return self.names is None or name in self.names
+
+    def possible(self, versions: Iterable[str] = ()) -> list[str]:
+        """Return the names of the items that may be measured, given the versions of a labelled collection's queries."""
+        return [name for name in (*ITEMS, *_further(versions)) if self.has(name)]
 
     def any_of(self, names: Iterable[str]) -> bool:
         """Return True if one of some items is measured."""
@@ -105,6 +109,10 @@ class ItemSelection:
     def record(self) -> list[str] | None:
         """Return the entry of the protocol; None for all items."""
         return None if self.names is None else sorted(self.names)
+
+
+def _further(versions: Iterable[str]) -> list[str]:
+    return [name for name in (f"retrieval.{version}" for version in versions) if name not in ITEMS]
 
 
 def copies_of_a_text(selection: ItemSelection) -> int:

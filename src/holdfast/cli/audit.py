@@ -53,11 +53,12 @@ holdfast audit my-encoder --fail-if 'typos.stability < 0.85'
 )
 def audit(settings: GatedAuditSettings, call: Call) -> None:
     """The robustness report card of an encoder: what small changes of a text do to its vector. Needs no labels."""
+    from holdfast.audit.audit_inputs import possible_items
     from holdfast.audit.audit_run import audit as run
 
     call.lock(settings.output)
     with work_quietly():
-        gate = gate_of(settings)
+        gate = gate_of(settings, possible_items(settings))
         result = run(settings, resume=call.resume, console=call.progress, command=call.command)
     if settings.estimate:
         if call.as_json:

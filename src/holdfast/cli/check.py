@@ -11,9 +11,10 @@ from holdfast.audit.gate.gate_options import GateOptions
 from holdfast.cli.app import AUDIT
 from holdfast.cli.console import work_quietly
 from holdfast.cli.error_lines import warn_changed
-from holdfast.cli.gate import end_gate, read_baseline, refuse_folder
+from holdfast.cli.gate import end_gate, read_baseline
 from holdfast.cli.verbs import Call, verb
 from holdfast.errors import UserError
+from holdfast.files import check_file_place
 from holdfast.settings import ARGUMENT
 
 
@@ -42,7 +43,8 @@ def check(settings: CheckSettings, call: Call) -> None:
     """Check a result: exit with code 1 if a condition is met, or if a main metric is worse than the baseline's."""
     if settings.against is None and not settings.fail_if:
         raise UserError("nothing to check: give --against BASELINE.json, or conditions as --fail-if CONDITION")
-    refuse_folder(settings.junit)
+    if settings.junit is not None:
+        check_file_place("--junit", settings.junit)
     with work_quietly():
         from holdfast.audit.gate.checks import parse_conditions, read_source, rows_of, run_checks
         from holdfast.results import new_result

@@ -17,7 +17,7 @@ from holdfast.errors import UserError
 from holdfast.evaluation.mteb_names import is_mteb
 from holdfast.forms import parse_forms, plain_rows
 from holdfast.model_lookup import CALL_BATCH, is_function, model_identity, resolve_model
-from holdfast.settings import ARGUMENT, Folder, Spelling
+from holdfast.settings import ARGUMENT, Folder, Spelling, refuse_given
 from holdfast.text_prompts import RolePromptOptions, choose_prompts, prompt_protocol
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
     names = task_names(settings.tasks, mteb=True)
     own, of_mteb = [name for name in names if not is_mteb(name)], [name for name in names if is_mteb(name)]
     measures_retrieval = any(map(is_retrieval, names))
-    _check_retrieval_options(settings, measures_retrieval)
+    _check_task_options(settings, names)
     tasks = tasks_of_mteb(settings, of_mteb)
     _check_function(settings)
     systems = retrieval_systems(settings.systems or "")
@@ -183,10 +183,11 @@ def _noises(settings: EvaluateSettings) -> list[Noise]:
 
 
 def _check_function(settings: EvaluateSettings) -> None:
-    """Refuse options that do not go with a function in place of a model."""
-    from holdfast.endpoint import refuse_model_options
+    """Refuse options that do not go with a function in place of a model, or with a model."""
+    from holdfast.endpoint import refuse_call_options, refuse_model_options
     from holdfast.launch import processes
 
+    refuse_call_options(settings)
     if not is_function(settings.model):
         return
     refuse_model_options(settings)
@@ -221,11 +222,15 @@ def _encoder(
     return encoder, model_identity(folder)
 
 
-def _check_retrieval_options(settings: EvaluateSettings, measures_retrieval: bool) -> None:
-    """Refuse options of retrieval without the task."""
-    for name in ("systems", "index", "qrels"):
-        if getattr(settings, name) and not measures_retrieval:
-            raise UserError(f"--{name} is for retrieval: add --tasks retrieval, or retrieval:NAME")
+def _check_task_options(settings: EvaluateSettings, names: Sequence[str]) -> None:
+    """Refuse options of retrieval without the task, and those of vectors and texts for the space alone."""
+    from holdfast.evaluation.retrieval import is_retrieval
+
+    if not any(map(is_retrieval, names)):
+        options = ("systems", "index", "qrels")
+        refuse_given(settings, options, "is for retrieval: add --tasks retrieval, or retrieval:NAME")
+    if set(names) == {"space"}:
+        refuse_given(settings, ("noise", "forms"), "does not change the space, and nothing else is measured")
 
 
 def _index(settings: EvaluateSettings) -> SentenceTransformer | None:

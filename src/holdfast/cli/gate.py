@@ -16,6 +16,7 @@ from holdfast.cli.console import console
 from holdfast.cli.error_lines import warn_changed
 from holdfast.cli.verbs import Call
 from holdfast.errors import UserError
+from holdfast.files import check_file_place
 
 if TYPE_CHECKING:
     from holdfast.audit.gate.checks import Check
@@ -24,12 +25,6 @@ if TYPE_CHECKING:
 
 FAILED = 1
 """The exit code of a gate that fails."""
-
-
-def refuse_folder(junit: Path | None) -> None:
-    """Refuse a folder as the file of the JUnit XML, before anything is measured."""
-    if junit is not None and junit.is_dir():
-        raise UserError(f"{junit} is a folder; --junit takes a file")
 
 
 def read_baseline(path: Path | None) -> ComparedResult | None:
@@ -61,14 +56,19 @@ def end_gate(checks: Sequence[Check], notes: Sequence[str], options: GateOptions
         raise typer.Exit(FAILED)
 
 
-def gate_of(options: GateOptions) -> tuple[list[Condition], ComparedResult | None]:
+def gate_of(options: GateOptions, items: Sequence[str]) -> tuple[list[Condition], ComparedResult | None]:
     """Return the conditions and the baseline of an audit's gate, checked before the audit starts.
 
+    Args:
+        options: the options of the gate.
+        items: the names of all items that the audit may measure.
+
     Raises:
-        UserError: a condition is not valid, names no item of the baseline, or needs a baseline; or the baseline is not
-            an audit.
+        UserError: a condition is not valid, names no item of the audit or of the baseline, or needs a baseline; or the
+            baseline is not an audit; or the JUnit XML cannot be written.
     """
-    refuse_folder(options.junit)
+    if options.junit is not None:
+        check_file_place("--junit", options.junit)
     if options.against is None and not options.fail_if:
         if options.junit is not None:
             raise UserError("--junit needs conditions: --fail-if CONDITION or --against BASELINE.json")
@@ -78,7 +78,7 @@ def gate_of(options: GateOptions) -> tuple[list[Condition], ComparedResult | Non
 
     baseline = read_baseline(options.against)
     if baseline is None:
-        return parse_conditions(options.fail_if, None), None
+        return parse_conditions(options.fail_if, None, items), None
     if baseline.result["kind"] != "audit":
         raise UserError(f"{baseline.path} is a result of {baseline.result['kind']}, not of audit")
     warn_changed([baseline.path] if baseline.changed else [])

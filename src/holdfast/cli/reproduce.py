@@ -48,6 +48,8 @@ def reproduce(settings: ReproduceSettings, call: Call) -> None:
         raise UserError("two of the tables would write the same result: give their files different names")
     if settings.plan_memory is not None and not settings.plan:
         raise UserError("--plan-memory is for --plan: give both, or leave it out")
+    if settings.plan and settings.so_far:
+        raise UserError("--plan and --so-far exclude each other: give one of them")
     check_jobs(settings)
     if settings.plan:
         _print_plan(every, call)

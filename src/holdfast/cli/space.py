@@ -146,10 +146,11 @@ def _texts(settings: SpaceSettings) -> list[TextPairs]:
 def _check(settings: SpaceSettings, texts: Sequence[TextPairs]) -> None:
     """Raise an error for invalid combinations of options, before the work."""
     from holdfast.evaluation.projection import check_perplexity, drawn
+    from holdfast.files import check_file_place
     from holdfast.report.plots import check_plot
 
-    if settings.coordinates is not None and settings.coordinates.is_dir():
-        raise UserError(f"{settings.coordinates} is a folder; --coordinates takes a file")
+    if settings.coordinates is not None:
+        check_file_place("--coordinates", settings.coordinates)
     if not settings.stsb and not texts:
         raise UserError("--no-stsb leaves nothing to measure: give --attacked RESULT.json, or leave it out")
     if not settings.draws:

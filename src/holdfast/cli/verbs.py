@@ -14,8 +14,7 @@ import typer
 from holdfast.cli.app import AsJson, Resume, app, example
 from holdfast.cli.console import console, print_json, progress_console, table
 from holdfast.cli.overwriting import refuse_overwriting_of
-from holdfast.errors import UserError
-from holdfast.files import expanded, output_lock
+from holdfast.files import check_file_place, expanded, output_lock
 from holdfast.option_parsing import kinds_of
 from holdfast.settings import Option, options_of, read_settings
 
@@ -58,12 +57,8 @@ class Call:
         Raises:
             UserError: it is a folder, a parent of it is a file, or another process writes it.
         """
-        if output is not None and output.is_dir():
-            raise UserError(f"{output} is a folder; --output takes a file")
         if output is not None:
-            place = next((parent for parent in output.absolute().parents if parent.exists()), None)
-            if place is not None and not place.is_dir():
-                raise UserError(f"cannot write {output}: {place} is a file, not a folder")
+            check_file_place("--output", output)
         self.context.with_resource(output_lock(output))
 
     def finish(self, result: dict[str, Any], output: Path | None, show: Callable[[], None]) -> None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.experiments.cells import REVISIONS
-from holdfast.experiments.reproduce_settings import CANCEL, LEAVE, RETRIES, ReproduceSettings
+from holdfast.experiments.reproduce_settings import CANCEL, LEAVE, ReproduceSettings
+from holdfast.settings import refuse_given
 from holdfast.training.training_plan import memory_of
 
 SLURM, LOCAL = "slurm", "local"
@@ -117,14 +118,7 @@ def check_jobs(settings: ReproduceSettings) -> None:
         UserError: an option is wrong, or given without ``executor``.
     """
     if settings.executor is None:
-        of_jobs = {
-            "--slurm": bool(settings.slurm),
-            "--on-stop": settings.on_stop != LEAVE,
-            "--retries": settings.retries != RETRIES,
-        }
-        for flag, given in of_jobs.items():
-            if given:
-                raise UserError(f"{flag} is for --executor: give both, or leave it out")
+        refuse_given(settings, ("slurm", "on_stop", "retries"), "is for --executor: give both, or leave it out")
         return
     one_of("--executor", settings.executor, EXECUTORS)
     one_of("--on-stop", settings.on_stop, (LEAVE, CANCEL))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from holdfast.adapters import Lora
 from holdfast.errors import UserError
 from holdfast.precision import Precision
-from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
+from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling, refuse_given
 from holdfast.text_prompts import RolePromptOptions
 from holdfast.training.train_config import TrainConfig
 
@@ -114,6 +114,20 @@ class HardenSettings(RolePromptOptions):
     examples: int | None = None
     masked_lm: Annotated[str | None, Spelling(metavar="NAME|DIR")] = None
     vectors: Folder | None = None
+
+    def refuse_unread(self) -> None:
+        """Refuse options that nothing reads beside the others.
+
+        Raises:
+            UserError: one of them is given.
+        """
+        if self.queries is None:
+            refuse_given(self, ("query_share",), "is for --queries: give both, or leave it out")
+        if not self.audited:
+            refuse_given(self, ("texts", "examples", "masked_lm"), "is for the audits, which --no-audit leaves out")
+        if not self.held_texts:
+            reason = "is for choosing the weights, and nothing is held out: add --hold-out N"
+            refuse_given(self, ("retrieval", "noise", "evaluations"), reason)
 
     def sources_of_synonyms(self) -> list[Path]:
         """Return the files of synonyms; empty if synonyms are not used, or if the method's options name them."""

@@ -67,6 +67,7 @@ def harden(
         UserError: an error in the settings or the data, or an error of the training or the audit.
     """
     check_numbers(settings)  # before audits, which take minutes
+    settings.refuse_unread()
     folder = resolve_model(settings.model)
     if settings.pooling is None and not (folder / "modules.json").exists() and not is_model2vec(folder):
         raise UserError(

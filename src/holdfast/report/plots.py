@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import UserError
-from holdfast.files import atomic_path
+from holdfast.files import atomic_path, check_file_place
 from holdfast.report.elements import Bars, Chart, Figure, Mark
 from holdfast.report.labels import free_places
 from holdfast.report.svg import scales_of
@@ -45,12 +45,12 @@ def check_plot(path: Path) -> None:
     """Refuse a file that a picture cannot be written to, before any work is done.
 
     Raises:
-        UserError: the name ends in neither ``.png`` nor ``.svg``, it is a folder, or matplotlib is not installed.
+        UserError: the name ends in neither ``.png`` nor ``.svg``, no file can be written there, or matplotlib is not
+            installed.
     """
     if path.suffix.lower().removeprefix(".") not in FORMATS:
         raise UserError(f"--plot {path}: a picture's name ends in .png or .svg")
-    if path.is_dir():
-        raise UserError(f"{path} is a folder; --plot takes a file")
+    check_file_place("--plot", path)
     _check_matplotlib("--plot")
 
 

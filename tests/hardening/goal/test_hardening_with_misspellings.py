@@ -19,9 +19,10 @@ from holdfast.hardening.goal.goal_evaluator import GoalEvaluator
 
 
 def settings(output: str, **changed: Any) -> HardenSettings:
-    given = {"batch_size": 16, "max_steps": 4, "precision": "fp32", "noise": "typing=0.3", "hold_out": 200}
-    given |= {"evaluations": 2, "audited": False, "learning_rate": 1e-4, "typo_vocabulary": 40, **changed}
-    return HardenSettings("old", "mine.txt", Path(output), **given)
+    given = {"batch_size": 16, "max_steps": 4, "precision": "fp32", "hold_out": 200, "audited": False, **changed}
+    if given["hold_out"]:
+        given = {"noise": "typing=0.3", "evaluations": 2, **given}
+    return HardenSettings("old", "mine.txt", Path(output), **{"learning_rate": 1e-4, "typo_vocabulary": 40, **given})
 
 
 def test_misspellings_are_trained_along_and_resumed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast import launch
+from holdfast.attacks.attack_inputs import refuse_of_other_goals
 from holdfast.attacks.attack_run import timing, write_attack
 from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.poisoning.passage_making import Attacked, make_passage
@@ -24,6 +25,7 @@ from holdfast.files import paths_in
 from holdfast.models import read_as
 from holdfast.progress import stage
 from holdfast.results import new_result
+from holdfast.settings import refuse_given
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,15 +79,9 @@ def _check(settings: AttackSettings) -> None:
         raise UserError(f"--search and --queries are both {settings.search}: documents and queries are different texts")
     if all(STDIN in paths_in(source) for source in (settings.search, settings.queries)):
         raise UserError("--search and --queries cannot both be standard input (-): it can be read only once")
-    given = {
-        "--task": settings.task,
-        "--texts": settings.texts,
-        "--search-backend": settings.search_backend,
-        "--as": settings.form,
-        "--label-map": settings.label_map,
-    }
-    for option in (option for option, value in given.items() if value is not None):
-        raise UserError(f"{option} does not go with --goal poison: leave it out")
+    refuse_of_other_goals(settings, "poison")
+    unread = ("task", "texts", "split", "search_backend", "form")
+    refuse_given(settings, unread, "does not go with --goal poison: leave it out")
     refuse_precision(settings.chosen_backend, settings.precision)
     if max(launch.processes(), settings.processes) > 1:
         raise UserError("--goal poison runs in one process: each passage is made step by step")
