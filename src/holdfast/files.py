@@ -77,6 +77,17 @@ def check_file_place(option: str, path: Path) -> None:
         raise UserError(f"cannot write {path}: {place} may not be written to")
 
 
+def check_folder_place(option: str, folder: Path) -> None:
+    """Refuse a folder that nothing can be written to, before any work is done.
+
+    Raises:
+        UserError: it or a parent of it is a file, or it may not be written to.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file; {option} takes a folder")
+    check_file_place(option, folder / "file")
+
+
 def paths_in(words: str) -> list[str]:
     """Split paths separated by commas; an existing path is kept as one, even if its name contains commas."""
     if words and expanded(words).exists():  # an empty path would be the current folder

@@ -9,6 +9,8 @@ from typing import Any
 from holdfast.errors import UserError
 
 SCHEMA = "holdfast.results/1"
+AUDIT_ITEM = "audit-"
+"""Beginning of the tasks of an audit's rows."""
 
 # Required keys and their types; a writer may add keys.
 _REQUIRED: dict[str, type | tuple[type, ...]] = {

@@ -486,7 +486,9 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     assert "--mteb-cache is for tasks of mteb" in refused(capsys, "bundled", "--mteb-cache", "x")
     Path("file").write_text("")
     assert "--mteb-cache file: " in refused(capsys, "bundled", "--tasks", STS, "--mteb-cache", "file")
-    assert "--export-mteb file: " in refused(capsys, "bundled", "--tasks", "stsb", "--export-mteb", "file")
+    assert "file is a file; --export-mteb takes a folder" in refused(
+        capsys, "bundled", "--tasks", "stsb", "--export-mteb", "file"
+    )
     with monkeypatch.context() as patched:
         patched.setattr("importlib.util.find_spec", lambda _: None)
         line = refused(capsys, "bundled", "--tasks", STS)

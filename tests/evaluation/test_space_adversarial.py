@@ -139,7 +139,10 @@ def test_recipes_and_items_are_kept_apart(result: Callable[..., Path]) -> None:
     assert [pairs.name for pairs in read_pairs(path, recipe="pwws")] == ["pwws"]
     audit = result([*(dict(row, item="audit-a") for row in FIVE), *(dict(row, item="audit-b") for row in more)])
     assert [pairs.name for pairs in read_pairs(audit)] == ["audit-a typos", "audit-b pwws"]
-    assert [pairs.name for pairs in read_pairs(audit, item="audit-b")] == ["audit-b pwws"]
+    for item in ("b", "audit-b"):
+        assert [pairs.name for pairs in read_pairs(audit, item=item)] == ["audit-b pwws"]
+    with pytest.raises(UserError, match=r"does not take 'c'.*: it is one of a, b"):
+        read_pairs(audit, item="c")
 
 
 def test_a_recipe_with_too_few_texts_does_not_hide_the_others(result: Callable[..., Path]) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.forms import form_of
+from holdfast.result_layout import AUDIT_ITEM
 
-_PREFIX = "audit-"
 _WHOLE = ("all", "dev", "test", "trial")
 """Splits that are not part of an item's name: those of data sets, and "all"."""
 
@@ -15,11 +15,11 @@ _WHOLE = ("all", "dev", "test", "trial")
 def item_name(row: Mapping[str, Any]) -> str:
     """Return the name of a row of an audit's result: ``typos``, ``case.lower``, ``negation``, ``typos.int8``."""
     split, form = str(row["split"]), form_of(row)
-    name = str(row["task"]).removeprefix(_PREFIX) + ("" if split in _WHOLE else f".{split}")
+    name = str(row["task"]).removeprefix(AUDIT_ITEM) + ("" if split in _WHOLE else f".{split}")
     return name if form is None else f"{name}.{form}"
 
 
 def task_and_split(name: str) -> tuple[str, str]:
     """Return the task and the split of the item with this name, the inverse of `item_name` for changed texts."""
     kind, _, variant = name.partition(".")
-    return _PREFIX + kind, variant or "all"
+    return AUDIT_ITEM + kind, variant or "all"

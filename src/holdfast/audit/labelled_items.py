@@ -27,6 +27,7 @@ from holdfast.data.tables import read_columns
 from holdfast.edits.edit_table import MEANING
 from holdfast.edits.words import Words
 from holdfast.evaluation.comparison import RESAMPLES, percentile_interval
+from holdfast.result_layout import AUDIT_ITEM
 
 OVERLAP = 0.5
 """Least share of words that a pair has in common, of those in either text."""
@@ -54,7 +55,7 @@ class InferenceSet:
     @property
     def task(self) -> str:
         """The task of the item."""
-        return f"audit-{self.name}"
+        return f"{AUDIT_ITEM}{self.name}"
 
 
 INFERENCE_SETS = (

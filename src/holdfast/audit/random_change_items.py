@@ -18,6 +18,7 @@ from holdfast.edits.edit import ENGLISH, Edit
 from holdfast.edits.edit_table import FORM, OTHER_WORDS, PARAPHRASE, SYNTHETIC, group_of
 from holdfast.edits.words import Words
 from holdfast.evaluation.intervals import rate_interval
+from holdfast.result_layout import AUDIT_ITEM
 
 SURFACE_CHANGES: dict[tuple[str, str], tuple[str, Callable[[str], str | None]]] = {
     ("audit-case", "lower"): ("lower case", lower_case),
@@ -33,7 +34,7 @@ def surface_items(context: AuditContext, task: str, split: str) -> Planned:
     """Plan the item of a meaning-preserving change."""
     name, change = SURFACE_CHANGES[task, split]
     copies = changed_copies.changed_texts(context.few_texts.texts, change)
-    recipe = "-".join([task.removeprefix("audit-"), *([split] if split != "all" else [])])
+    recipe = "-".join([task.removeprefix(AUDIT_ITEM), *([split] if split != "all" else [])])
     sentence = f"{name} moves the vector as far as {{:.2f}} replaced words would"
 
     def measure(context: AuditContext, movement: Movement) -> list[Item]:

@@ -15,6 +15,7 @@ from holdfast.cli.error_lines import warn_changed
 from holdfast.cli.verbs import Call, verb
 from holdfast.errors import UserError
 from holdfast.forms import form_of, parse_forms
+from holdfast.result_layout import AUDIT_ITEM
 from holdfast.settings import Spelling
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def _task(row: Mapping[str, Any]) -> str:
     """Return the name of a row: an audit item, or a task with its split and recipe."""
-    if str(row["task"]).startswith("audit-"):
+    if str(row["task"]).startswith(AUDIT_ITEM):
         return item_name(row)
     names = [row["task"], "" if row["split"] in ("test", "all") else row["split"], row.get("recipe", "")]
     return " ".join(name for name in names if name) + (f" as {row['form']}" if form_of(row) else "")

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.verbs import Call
-from holdfast.errors import UserError, emit_notice, first_line
+from holdfast.errors import UserError, emit_notice
 from holdfast.evaluation.mteb_names import require_mteb
+from holdfast.files import check_folder_place
 from holdfast.launch import processes
 from holdfast.progress import stage
 
@@ -23,10 +24,7 @@ def tasks_of_mteb(settings: EvaluateSettings, names: Sequence[str]) -> list[Any]
     if names or settings.export_mteb is not None:
         require_mteb(names)
     if settings.export_mteb is not None:  # before hours are spent on what cannot be written
-        try:
-            settings.export_mteb.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"--export-mteb {settings.export_mteb}: {first_line(error)}") from error
+        check_folder_place("--export-mteb", settings.export_mteb)
     if settings.mteb_cache is not None and not names:
         raise UserError("--mteb-cache is for tasks of mteb: add --tasks mteb:NAME")
     if not names:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from holdfast.errors import UserError, one_of
 from holdfast.evaluation.space import unit_directions
 from holdfast.model_folder import CLASSES_FILE
+from holdfast.result_layout import AUDIT_ITEM
 from holdfast.results import read_result
 from holdfast.text_prompts import PromptOptions, choose_prompts
 
@@ -72,13 +73,12 @@ def read_pairs(
     """
     one_of("--outcome", outcome, OUTCOMES)
     attempts = _attempts(path)
-    for option, key, wanted in (("--recipe", "recipe", recipe), ("--item", "item", item)):
-        if wanted is not None:
-            known = sorted({str(row[key]) for row in attempts if row.get(key) is not None})
-            if not known:
-                raise UserError(f"{path} has no items: {option} is for results of audit")
-            one_of(f"{option} (of {path})", wanted, known)
-            attempts = [row for row in attempts if row.get(key) == wanted]
+    if recipe is not None:
+        attempts = _chosen(attempts, lambda row: str(row["recipe"]), recipe, f"--recipe (of {path})")
+    if item is not None:
+        if not any(map(_item, attempts)):
+            raise UserError(f"{path} has no items: --item is for results of audit")
+        attempts = _chosen(attempts, _item, item.removeprefix(AUDIT_ITEM), f"--item (of {path})")
     groups: dict[tuple[str | None, str], list[Mapping[str, Any]]] = {}
     for row in attempts:
         groups.setdefault((row.get("item"), str(row["recipe"])), []).append(row)
@@ -92,6 +92,24 @@ def read_pairs(
         "of at least two different texts"
         + ("" if outcome == "all" else "; --outcome all takes every changed text, or attack more --examples")
     )
+
+
+def _item(row: Mapping[str, Any]) -> str:
+    """Return the name of an attempt's item, as the card prints it; "" without an item."""
+    return str(row.get("item") or "").removeprefix(AUDIT_ITEM)
+
+
+def _chosen(
+    attempts: Iterable[Mapping[str, Any]], name: Callable[[Mapping[str, Any]], str], wanted: str, where: str
+) -> list[Mapping[str, Any]]:
+    """Return the attempts with a name.
+
+    Raises:
+        UserError: there is none.
+    """
+    named = [(name(row), row) for row in attempts]
+    one_of(where, wanted, sorted({own for own, _ in named if own}))
+    return [row for own, row in named if own == wanted]
 
 
 def _attempts(path: Path) -> list[Mapping[str, Any]]:

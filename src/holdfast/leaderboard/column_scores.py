@@ -11,6 +11,7 @@ import numpy as np
 from holdfast.audit.item_names import item_name
 from holdfast.evaluation.intervals import Interval, mean_interval, rate_interval, spearman_interval
 from holdfast.leaderboard.suite import Column, Suite
+from holdfast.result_layout import AUDIT_ITEM
 
 Row = Mapping[str, Any]
 Score = dict[str, float]
@@ -19,7 +20,7 @@ Score = dict[str, float]
 
 def row_name(row: Row) -> str:
     """Return the name of a row without its form: ``sts12/test``, or of an audit the item's name on the card."""
-    if str(row["task"]).startswith("audit-"):
+    if str(row["task"]).startswith(AUDIT_ITEM):
         return item_name({"task": row["task"], "split": row["split"]})
     return f"{row['task']}/{row['split']}"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import UserError
-from holdfast.files import atomic_path, check_file_place
+from holdfast.files import atomic_path, check_file_place, check_folder_place
 from holdfast.report.elements import Bars, Chart, Figure, Mark
 from holdfast.report.labels import free_places
 from holdfast.report.svg import scales_of
@@ -34,10 +34,9 @@ def check_plots(folder: Path) -> None:
     """Refuse a folder that pictures cannot be written to, before any work is done.
 
     Raises:
-        UserError: the folder is a file, or matplotlib is not installed.
+        UserError: the folder is a file or may not be written to, or matplotlib is not installed.
     """
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is a file; --plots takes a folder")
+    check_folder_place("--plots", folder)
     _check_matplotlib("--plots")
 
 

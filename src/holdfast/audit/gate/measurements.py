@@ -13,6 +13,7 @@ from holdfast.audit.item_names import item_name
 from holdfast.errors import UserError, did_you_mean
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
 from holdfast.evaluation.retrieval_systems import ENCODER
+from holdfast.result_layout import AUDIT_ITEM
 
 _WHOLE = ("all", "test", "dev")
 _BETWEEN_WORDS = re.compile(r"\s+|(?<!dim)=")  # "typing=0.1" of a noise; the "=" of a form, dim=256, stays
@@ -82,7 +83,7 @@ def measured(result: Mapping[str, Any], *others: Mapping[str, Any]) -> dict[str,
 
 
 def _name(row: Mapping[str, Any], *, several: bool) -> str:
-    if str(row["task"]).startswith("audit-"):
+    if str(row["task"]).startswith(AUDIT_ITEM):
         return item_name(row)
     system = row.get("system")
     parts = (
