@@ -55,6 +55,18 @@ def test_the_article_of_a_nationality(edits):
     assert [one for one in made if (" an " in one) != bool(re.search(r" an? [AEIOU](?!uro|kr)", one))] == []
 
 
+def test_nationalities_within_one_another_are_not_exchanged(edits):
+    of_continents = {"He is an African painter.", "He is an Asian painter.", "He is a European painter."}
+    assert results(edits[0], "He is an Asian painter.", seeds=50) == of_continents - {"He is an Asian painter."}
+    assert not results(edits[0], "He is a Nigerian painter.", seeds=200) & of_continents
+    of_britain = {f"He is {each} painter." for each in ("an English", "a Scottish", "a Welsh")}
+    made = results(edits[0], "He is a British painter.", seeds=200)
+    assert "He is a Dutch painter." in made
+    assert not made & of_britain
+    assert results(edits[0], "He is a Welsh painter.", seeds=200) & of_britain
+    assert "He is a British painter." not in results(edits[0], "He is a Welsh painter.", seeds=200)
+
+
 def test_months_and_days(edits):
     assert results(edits[0], "He came in May 1990.") == {
         f"He came in {month} 1990."

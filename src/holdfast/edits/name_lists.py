@@ -35,18 +35,22 @@ PLACES = {
     """,
     "continent": "Africa, Asia, Europe, South America, North America",
     "nationality in -an": """
-    African, Albanian, American, Argentinian, Armenian, Asian, Australian, Austrian, Belgian, Brazilian,
-    Bulgarian, Canadian, Chilean, Colombian, Croatian, Cuban, Egyptian, Estonian, Ethiopian, European, German,
+    Albanian, American, Argentinian, Armenian, Australian, Austrian, Belgian, Brazilian,
+    Bulgarian, Canadian, Chilean, Colombian, Croatian, Cuban, Egyptian, Estonian, Ethiopian, German,
     Ghanaian, Hungarian, Indian, Indonesian, Iranian, Italian, Jamaican, Kenyan, Korean, Latvian, Lithuanian,
     Mexican, Moroccan, Nigerian, Norwegian, Peruvian, Romanian, Russian, Serbian, Slovenian, Syrian, Ukrainian,
     Venezuelan
     """,
+    "nationality of a continent": "African, Asian, European",
     "nationality in -ish": """
     British, Chinese, Danish, Dutch, English, Finnish, French, Irish, Japanese, Polish, Portuguese, Scottish,
     Spanish, Swedish, Turkish, Vietnamese, Welsh
     """,
 }
 WEEKDAYS = "Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday"
+
+NATIONS_WITHIN = {"british": frozenset("english scottish welsh".split())}
+"""Nationalities that contain others, in lower case: they do not stand in for each other."""
 
 # Words that are something else in lower case, or a usual given name or surname.
 AMBIGUOUS = frozenset(

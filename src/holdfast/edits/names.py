@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.edits.edit import ENGLISH, Edit, Edited
-from holdfast.edits.name_lists import AMBIGUOUS, MEN, PLACES, WEEKDAYS, WOMEN, listed
+from holdfast.edits.name_lists import AMBIGUOUS, MEN, NATIONS_WITHIN, PLACES, WEEKDAYS, WOMEN, listed
 from holdfast.edits.nouns import Noun, nouns_in
 from holdfast.edits.number_words import MONTHS
 from holdfast.edits.tagged_text import TaggedText, replace_words
@@ -111,7 +111,10 @@ class Name(Edit):
         return None
 
     def _others(self, tagged: TaggedText, mention: Mention, known: set[str]) -> list[str]:
-        """Return the names of a mention's kind that have no word of the text; a month has the day beside it."""
+        """Return the names of a mention's kind that have no word of the text and are not within one another.
+
+        A month has the day beside it.
+        """
         # Named twice, it would be two.
         if tagged.text.count(mention.name) > 1:
             return []
@@ -119,6 +122,7 @@ class Name(Edit):
         names = [
             name for name in self._candidates.get(mention.kind, ()) if not (set(name.lower().split()) - own) & known
         ]
+        names = [name for name in names if not _contains(name, mention.name) and not _contains(mention.name, name)]
         if mention.kind == "month" and (day := _day(tagged, mention.first)) > 28:
             names = [name for name in names if (name in _LONG_MONTHS if day == 31 else name != "February")]
         return names
@@ -285,6 +289,11 @@ def _organisation(tagged: TaggedText, first: int, last: int) -> Mention | None:
         return None
     article = "the " if before is not None and tagged.lower[before] == "the" else ""
     return Mention(first, last, article + words[-1], " ".join(words))
+
+
+def _contains(whole: str, part: str) -> bool:
+    """Return True for a nationality and one within it."""
+    return part.lower() in NATIONS_WITHIN.get(whole.lower(), ())
 
 
 def _is_organisation(kind: str) -> bool:
