@@ -80,7 +80,7 @@ def test_what_is_held_out_is_not_trained_on_and_the_masks_are_those_asked_for(co
     held_out.write_text("\n".join(lines[:40]) + "\n")
     given: dict[str, Any] = {"corpus": str(corpus), "held_out": str(held_out), "output": tmp_path / "out", **SHAPE}
     settings = PretrainSettings(**given, mask_share=0.4, whole_words=True).completed()
-    material = pretraining_run._material(settings, Console(quiet=True))
+    material = pretraining_run._material(settings, None, Console(quiet=True))
     assert material.held_out is not None
     theirs = {material.held_out.sentence(row).tobytes() for row in range(len(material.held_out))}
     ours = {material.corpus.sentence(row).tobytes() for row in range(len(material.corpus))}
@@ -99,10 +99,25 @@ def test_the_seed_decides_the_weights_and_the_order(corpus: Path, tmp_path: Path
         )
         pretrain(settings)
         weights.append(AutoModelForMaskedLM.from_pretrained(output).get_input_embeddings().weight)
-        made = pretraining_run._material(settings.completed(), Console(quiet=True)).corpus
+        made = pretraining_run._material(settings.completed(), None, Console(quiet=True)).corpus
         orders.append([group.tolist() for group in pretraining_run._order(settings, made, True).groups(0)])
     assert (weights[0] - weights[1]).abs().max() > 1e-2
     assert orders[0] != orders[1]
+
+
+def test_mistakes_about_a_given_model_are_found_before_the_corpus_is_read(
+    corpus: Path, tmp_path: Path, make_masked_lm: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = str(make_masked_lm(tmp_path / "base"))
+    monkeypatch.setattr(pretraining_run, "spool_corpus", lambda *_, **__: pytest.fail("the corpus was read"))
+    for changed, says in (
+        ({"model": model, "prompts": ("a b",)}, "has 0 masks"),
+        ({"model": model, "max_length": 4000}, "tokens at most"),
+        ({"tokenizer": model, "prompts": ("a b",)}, "has 0 masks"),
+    ):
+        settings = PretrainSettings(corpus=str(corpus), output=tmp_path / "out", **{**SHORT, **changed})
+        with pytest.raises(UserError, match=says):
+            pretrain(settings)
 
 
 def test_a_model_is_continued_with_its_own_tokeniser(

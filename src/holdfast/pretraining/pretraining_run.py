@@ -90,20 +90,24 @@ def _pretrain(settings: PretrainSettings, run: Run) -> dict[str, Any]:
     known = {**identity, "held_out": None if settings.held_out is None else {}}
     if (finished := run.finished(known, precision=settings.precision, where_recorded=["asked"])) is not None:
         return finished
-    material = _material(settings, run.console)
-    check_prompts(material.tokenizer, settings.prompts)
-    set_seed(settings.seed)
-    if settings.model is None:
-        model = new_model(settings, material.tokenizer)
-    else:
+    given, model = _given_tokenizer(settings), None
+    if given is not None:  # errors before the corpus is read
+        check_prompts(given, settings.prompts)
+    if settings.model is not None:
         with stage(run.console, f"loading {settings.model}", announce=False):
-            model = continued_model(settings.model, material.tokenizer, settings.max_length)
+            model = continued_model(settings.model, given, settings.max_length)
+    material = _material(settings, given, run.console)
+    if given is None:
+        check_prompts(material.tokenizer, settings.prompts)
+    set_seed(settings.seed)
+    if model is None:
+        model = new_model(settings, material.tokenizer)
     run.begin(_record(settings, identity, material, model))
     return _finish(settings, material, _train(settings, material, model, run), run)
 
 
-def _material(settings: PretrainSettings, console: Console) -> _Material:
-    """Read the corpus, get a vocabulary, and tokenise the sentences."""
+def _material(settings: PretrainSettings, given: Any, console: Console) -> _Material:
+    """Read the corpus, make a vocabulary if no tokeniser is given, and tokenise the sentences."""
     reading: dict[str, Any] = {"column": settings.column, "data": settings.data, "max_chars": settings.max_chars}
     held_out_spooled = None
     if settings.held_out is not None:  # first, since it is small: a mistake in its name is reported early
@@ -113,7 +117,7 @@ def _material(settings: PretrainSettings, console: Console) -> _Material:
         spooled = spool_corpus(settings.corpus, **reading, progress=shown.update)
     began = time.monotonic()
     with stage(console, "counting word pieces"):
-        tokenizer = _tokenizer(settings, spooled)
+        tokenizer = _own_tokenizer(settings, spooled) if given is None else given
     masking = Masking(tokenizer, share=settings.mask_share, whole_words=settings.whole_words)
     counted = time.monotonic()
     with stage(console, "tokenising the corpus", unit="sentences", total=spooled.sentences) as shown:
@@ -136,15 +140,20 @@ def _material(settings: PretrainSettings, console: Console) -> _Material:
     return material
 
 
-def _tokenizer(settings: PretrainSettings, corpus: SpooledCorpus) -> Any:
+def _given_tokenizer(settings: PretrainSettings) -> Any:
+    """Return the tokeniser of the settings; None: it is made from the corpus."""
     if settings.model is not None:
         return load_tokenizer(settings.model, "--model")
     if settings.tokenizer is None:
-        assert settings.vocabulary is not None
-        return own_tokenizer(corpus, settings.vocabulary, max_length=settings.max_length)
+        return None
     tokenizer = load_tokenizer(settings.tokenizer, "--tokenizer")
     tokenizer.model_max_length = settings.max_length  # the number of positions of the new model
     return tokenizer
+
+
+def _own_tokenizer(settings: PretrainSettings, corpus: SpooledCorpus) -> Any:
+    assert settings.vocabulary is not None
+    return own_tokenizer(corpus, settings.vocabulary, max_length=settings.max_length)
 
 
 def _print_sizes(material: _Material, count_seconds: float, cut_seconds: float, console: Console) -> None:
