@@ -19,11 +19,20 @@ from holdfast.model_lookup import model_identity
 from holdfast.results import (
     SCHEMA,
     new_result,
+    percent_shown,
     read_result,
     read_with_state,
     to_json,
     write_result,
 )
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"),
+    [(0.0, "0 %"), (0.00123, "0.12 %"), (0.0994, "9.9 %"), (0.0996, "10 %"), (0.997, "100 %"), (1.37, "137 %")],
+)
+def test_shares_are_shown_in_percent_without_powers_of_ten(share: float, shown: str) -> None:
+    assert percent_shown(share) == shown
 
 
 def row(task: str = "stsb", split: str = "test", spearman: float = 82.03) -> dict[str, Any]:

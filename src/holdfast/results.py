@@ -177,6 +177,12 @@ def digits_of(metric: str, otherwise: int) -> int:
     return 3 if metric in _OF_ONE else otherwise
 
 
+def percent_shown(share: float) -> str:
+    """Return a share in percent as it is displayed: two digits, and whole numbers from 10 on."""
+    percent = 100 * share
+    return f"{percent:.2g} %" if percent < 9.95 else f"{percent:.0f} %"
+
+
 def p_shown(p: float) -> str:
     """Return a p-value as text."""
     return f"{p:.4f}" if p >= 1e-4 else "<0.0001"

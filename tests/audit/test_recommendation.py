@@ -99,6 +99,12 @@ def test_the_command_that_normalises_is_accepted(monkeypatch: pytest.MonkeyPatch
     with contextlib.suppress(Exception):  # there is no result to print
         main(shlex.split(line.partition(": ")[2])[1:])
     assert (taken[0].name, taken[0].model, taken[0].output) == ("normalised", "my encoder", Path("normalised"))
+    (line,) = advice(result(("confusables", "hold", "bends"), pooling="mean"))
+    with contextlib.suppress(Exception):
+        main(shlex.split(line.partition(": ")[2])[1:])
+    assert taken[1].pooling == "mean"
+    (line,) = advice(result(("confusables", "hold", "bends"), pooling="max"))
+    assert "takes no --pooling max: save the model with it first" in line
 
 
 def test_functions_and_models_that_hold() -> None:

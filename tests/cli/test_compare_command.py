@@ -89,7 +89,8 @@ def test_several_seeds_of_a_side(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert f"{np.mean(alone):.2f} ± {np.std(alone, ddof=1):.2f}" in out
     assert "the model of a-1.json and 2 more (a-1.json, a-2.json, a-3.json)" in out
-    assert "items and seeds" in out
+    assert "95 % and p of several seeds: t, with the variance between seeds" in out
+    assert "percentiles" not in out, "no row has a bootstrap's interval"
     assert "a-1.json and a-1.json hold the same model" in mistake(capsys, "a-1.json,a-1.json", "b-1.json")
 
 

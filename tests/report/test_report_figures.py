@@ -12,7 +12,7 @@ from holdfast.errors import UserError
 from holdfast.report.audit_figures import noise_bars, sides_chart
 from holdfast.report.axes import around, decimals_of, linear, logarithmic, tick_labels
 from holdfast.report.contents import make_contents
-from holdfast.report.elements import Chart
+from holdfast.report.elements import Bar, Bars, Chart, Table
 from holdfast.report.figures import (
     audit_bars,
     pairs_charts,
@@ -50,6 +50,26 @@ def test_success_of_seeds_is_their_mean_between_the_lowest_and_the_highest(tmp_p
     (bars,) = success_bars(sources, {"a-1 (2 seeds)": "c0"})
     ((bar,), _) = (own for _, own in bars.groups)
     assert (bar.value, bar.low, bar.high) == (55.0, 50.0, 60.0)
+
+
+def test_an_attack_on_no_text_has_no_figure(tmp_path: Path) -> None:
+    made = attack("a", 60.0)
+    for line in made["results"]:
+        line["metrics"].pop("success_rate")
+    assert success_bars(*read(tmp_path, made)) == []
+
+
+def test_a_negative_value_is_a_bar_to_the_left_of_zero() -> None:
+    bars = (Bar("a", 0.5, None, None, "c0", ""), Bar("b", -0.3, -0.5, -0.1, "c1", ""))
+    figure = Bars("f", "t", "n", "stability", (("typos", bars),), Table("d", "t", (), ()))
+    drawn = ET.fromstring(str(draw(figure)))
+    (_, right, middle_1), (_, left, middle_2) = (
+        (float(one.get("y") or 0), float(one.get("x") or 0), float(one.get("x") or 0) + float(one.get("width") or 0))
+        for one in drawn.iter("rect")
+        if "fill" in (one.get("class") or "")
+    )
+    assert left < middle_2 == pytest.approx(right), "it ends where the other begins, at 0"
+    assert (middle_1 - right) / (middle_2 - left) == pytest.approx(0.5 / 0.3, rel=1e-3)
 
 
 def test_splits_of_a_task_are_no_seeds_of_one_attack(tmp_path: Path) -> None:

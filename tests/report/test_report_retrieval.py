@@ -67,6 +67,28 @@ def test_tables_with_differences_to_clean_queries(tmp_path: Path) -> None:
     assert pets_ndcg.rows[0][2].text == "65.0"
 
 
+def test_a_comparison_is_no_measurement(tmp_path: Path) -> None:
+    compared = {"baseline": 80.0, "other": 70.0, "difference": -10.0, "low": -12.0, "high": -8.0, "p": 0.01}
+    rows = [{**row("retrieval", 100, "queries pets", compared), "metric": "recall@1", "seeds": [1, 1], "test": "t"}]
+    sources, colours = read(tmp_path, retrieval("a", 80.0), result("compare", "a", rows))
+    (bars,) = retrieval_bars(sources, colours)
+    assert [bar.label for bar in bars.groups[0][1]] == ["a"]
+    assert len(retrieval_tables(sources)) == 2
+
+
+def test_searches_by_other_labels_stand_apart(tmp_path: Path) -> None:
+    made = [retrieval("a", recall, systems=("encoder", "bm25")) for recall in (80.0, 60.0)]
+    for each, qrels in zip(made, ("test", "dev"), strict=True):
+        for line in each["results"]:
+            line["qrels"] = qrels
+    sources, colours = read(tmp_path, *made)
+    found = {bars.title: [bar.value for bar in bars.groups[0][1]] for bars in retrieval_bars(sources, colours)}
+    assert found == {
+        "Retrieval under noise: pets, test": [80.0, 81.0],
+        "Retrieval under noise: pets, dev": [60.0, 61.0],
+    }
+
+
 def test_seeds_are_joined(tmp_path: Path) -> None:
     sources, colours = read(tmp_path, retrieval("a", 80.0), retrieval("b", 70.0), seeds=True)
     (bars,) = retrieval_bars(sources, colours)

@@ -191,10 +191,12 @@ def test_compared_transferred_reproduced_and_unknown(tmp_path: Path) -> None:
     unknown = result("masks", "lm", [row("masks", 34, "layer 0", {"weakened_tokens": 16.3})])
     compared, transferred, reproduced, other = read(tmp_path, compare(), transfer(), reproduce(), unknown)
     assert texts(tables.comparison_table(compared)) == [
-        ["stsb", "A model", "B model", "900", "70.00", "72.00", "+2.00 -0.50 to +4.50", "<0.0001"]
+        ["stsb", "spearman", "A model", "B model", "900", "70.00", "72.00", "+2.00 -0.50 to +4.50", "<0.0001"]
     ]
     message = tables.comparison_table(compared).note
-    assert message.endswith("is more robust. Not compared: mr, in one result alone. Paired seed by seed: stsb.")
+    assert message.endswith(
+        "of queries, more than 0. Not compared: mr, in one result alone. Paired seed by seed: stsb."
+    )
     assert texts(tables.transferability_table(transferred)) == [["a", "100.0", "40.0"], ["b", "35.0", "100.0"]]
     table = tables.reproduced_table(reproduced)
     assert table.columns == ("encoder", "Acc.", "Typos")
@@ -204,6 +206,23 @@ def test_compared_transferred_reproduced_and_unknown(tmp_path: Path) -> None:
     (value, *_) = tables.reproduced_table(reproduced).rows[0][1:]
     assert (value.text, value.detail) == ("56.2", "[50.0, 62.0] (90.0)")
     assert texts(tables.other_table(other)) == [["masks layer 0", "34", "16.300"]]
+
+
+def test_the_outcomes_of_a_check(tmp_path: Path) -> None:
+    rows = [
+        {**row("typos", 1, "all", {"value": 0.813, "baseline": 0.861, "p": 0.001}), "condition": "c 1", "failed": True},
+        {**row("typos", 1, "all", {"value": 1.2}), "condition": "typos.pull > 2", "failed": False},
+        {**row("vectors", 1, "all", {}), "condition": "c 3", "failed": None},
+    ]
+    (source,) = read(tmp_path, result("check", "lm", rows))
+    sections = {section.id: section for section in make_contents([source], examples=1).sections}
+    (table,) = sections["more"].tables
+    assert table.columns == ("condition", "outcome", "value", "baseline", "p")
+    assert texts(table) == [
+        ["c 1", "failed", "0.813", "0.861", "0.0010"],
+        ["typos.pull > 2", "passed", "1.200", "–", "–"],
+        ["c 3", "not comparable", "–", "–", "–"],
+    ]
 
 
 def test_results_of_attacks_on_one_model_are_lines_of_their_own() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,30 @@ def test_a_run_that_trains(tmp_path: Path) -> None:
     assert {flag.what: flag.level for flag in standing.flags} == dict.fromkeys(
         ("loss", "gradients", "attack", "δ"), "good"
     )
+
+
+def test_a_hardening_is_finished_when_it_has_measured(tmp_path: Path) -> None:
+    folder = run(tmp_path / "run", [*LOG, {"step": 200, "state": "trained"}], typo_vocabulary=0)
+    result = {"kind": "train", "protocol": {"method": "anchored", "typo_vocabulary": 0}}
+    (folder / "results.json").write_text(json.dumps(result))
+    assert standing_of(folder).state == "measuring"
+    (folder / "harden.json").write_text("{}")
+    assert standing_of(folder).state == "finished"
+    (folder / "harden.json").unlink()
+    (folder / "run.json").write_text(json.dumps(RECORD))
+    assert standing_of(folder).state == "finished", "a training has no further measurement"
+
+
+@pytest.mark.parametrize(
+    ("since", "holder", "state"),
+    [(90, {}, "preparing"), (70, {}, "stopped"), (90, DEAD, "stopped"), (90, {"host": "elsewhere"}, "stopped")],
+)
+def test_a_run_that_is_resumed_is_not_stopped(tmp_path: Path, since: int, holder: dict[str, Any], state: str) -> None:
+    folder = run(tmp_path / "run", [*LOG, {"step": 80, "time": START + 80, "state": "stopped"}])
+    began = datetime.fromtimestamp(START + since, timezone.utc).isoformat(timespec="seconds")
+    process = {name: value for name, value in {**this_process(), **holder}.items() if name != "started"}
+    (folder / ".lock").write_text(json.dumps({**process, "since": began}))
+    assert standing_of(folder).state == state
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,14 @@ def item_name(row: Mapping[str, Any]) -> str:
     return name if form is None else f"{name}.{form}"
 
 
+def compared_name(row: Mapping[str, Any]) -> str:
+    """Return the name of a row of a comparison: an audit item, or a task with its split, recipe and form."""
+    if str(row["task"]).startswith(AUDIT_ITEM):
+        return item_name(row)
+    names = [row["task"], "" if row["split"] in ("test", "all") else row["split"], row.get("recipe", "")]
+    return " ".join(name for name in names if name) + (f" as {row['form']}" if form_of(row) else "")
+
+
 def task_and_split(name: str) -> tuple[str, str]:
     """Return the task and the split of the item with this name, the inverse of `item_name` for changed texts."""
     kind, _, variant = name.partition(".")

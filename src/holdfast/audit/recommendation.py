@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.audit.card import column_of
 from holdfast.audit.item_names import item_name
+from holdfast.baselines.registry import POOLED
 from holdfast.edits.noise import NOISE
 from holdfast.forms import plain_rows
 from holdfast.model_lookup import is_function
@@ -51,13 +52,22 @@ def advice(result: Mapping[str, Any]) -> list[str]:
         lines.append(f"to harden it: {shlex.join(harden_command(result, learned))}")
     normalised = [name for name in left if name in _NORMALISED]
     if normalised:
-        words = ["holdfast", "baseline", "normalised", "--model", str(result["model"]), "--output", "normalised"]
-        lines.append(f"against {', '.join(normalised)}: {shlex.join(words)}")
+        lines.append(f"against {', '.join(normalised)}: {_normalising(result)}")
     if others := [name for name in dict.fromkeys(left) if name not in _NORMALISED]:
         lines.append(f"hardening does not mend {', '.join(others)}")
     if moved:
         lines.append(f"hardening does not make these move: {', '.join(moved)}")
     return lines
+
+
+def _normalising(result: Mapping[str, Any]) -> str:
+    """Return the command that normalises texts before an audited model, if it takes the pooling of the audit."""
+    pooling = result["protocol"].get("pooling")
+    if pooling is not None and pooling not in POOLED:
+        return f"`holdfast baseline normalised` takes no --pooling {pooling}: save the model with it first"
+    pooled = [] if pooling is None else ["--pooling", pooling]
+    words = ["holdfast", "baseline", "normalised", "--model", str(result["model"]), *pooled, "--output", "normalised"]
+    return shlex.join(words)
 
 
 def harden_command(result: Mapping[str, Any], learned: Iterable[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,7 +63,8 @@ def attack(settings: AttackSettings, call: Call) -> None:
     for name, source in result["protocol"]["opened_resources"].items():
         out.print(f"{name}: {source}")
     if settings.output is not None:
-        out.print(f"see the texts with: holdfast show {settings.output}")
+        see = f"see the texts with: holdfast show {shlex.quote(str(settings.output))}"
+        out.print(see, markup=False, highlight=False, soft_wrap=True)  # a command is copied as one line
 
 
 def attack_table(result: Mapping[str, Any]) -> Table:

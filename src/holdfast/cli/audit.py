@@ -91,7 +91,8 @@ def _print(result: Mapping[str, Any], output: Path | None) -> None:
     for row in worst_examples(result)[:_EXAMPLES]:
         out.print(one_line(row))
     if output is not None:
-        out.print(f"all texts: holdfast show {shlex.quote(str(output))}")
+        see = f"all texts: holdfast show {shlex.quote(str(output))}"
+        out.print(see, markup=False, highlight=False, soft_wrap=True)
     for line in advice(result):
         out.print(line, highlight=False, markup=False, soft_wrap=True)  # a command is copied as one line
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from holdfast.audit.item_names import item_name
+from holdfast.audit.item_names import compared_name
 from holdfast.cli.app import AUDIT
 from holdfast.cli.console import console, table, work_quietly
 from holdfast.cli.error_lines import warn_changed
 from holdfast.cli.verbs import Call, verb
 from holdfast.errors import UserError
 from holdfast.forms import form_of, parse_forms
-from holdfast.result_layout import AUDIT_ITEM
 from holdfast.settings import Spelling
 
 if TYPE_CHECKING:
@@ -144,7 +143,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
         m, digits = row["metrics"], digits_of(row["metric"], 2)
         cells.append(
             [
-                _task(row),
+                compared_name(row),
                 f"{row['n']:,}",
                 str(row["metric"]).replace("_", " "),
                 _score(m["baseline"], m.get("baseline_std"), digits),
@@ -157,20 +156,22 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table(columns, cells, right=[column for column in columns if column not in ("task", "metric")])
 
 
-def _task(row: Mapping[str, Any]) -> str:
-    """Return the name of a row: an audit item, or a task with its split and recipe."""
-    if str(row["task"]).startswith(AUDIT_ITEM):
-        return item_name(row)
-    names = [row["task"], "" if row["split"] in ("test", "all") else row["split"], row.get("recipe", "")]
-    return " ".join(name for name in names if name) + (f" as {row['form']}" if form_of(row) else "")
-
-
 def _score(mean: float, std: float | None, digits: int) -> str:
     return f"{mean:.{digits}f}" if std is None else f"{mean:.{digits}f} ± {std:.{digits}f}"
 
 
 def _legend(rows: Sequence[Mapping[str, Any]], resamples: int) -> str:
-    seeds = max(max(row["seeds"]) for row in rows)
-    over = "items and seeds" if seeds > 1 else "items"
-    text = f"95 %: paired bootstrap over {over}, {resamples:,} resamples, percentiles. p: two-sided, bootstrap"
-    return text + ("; * McNemar's exact test" if any(row["test"] == "mcnemar" for row in rows) else "")
+    """Return a line on the intervals and p-values of the tests that the rows had."""
+    tests = {row["test"] for row in rows}
+    lines = []
+    if tests - {"t"}:
+        mcnemar = "; * McNemar's exact test" if "mcnemar" in tests else ""
+        lines.append(
+            f"95 %: paired bootstrap over items, {resamples:,} resamples, percentiles. p: two-sided, bootstrap{mcnemar}"
+        )
+    if "t" in tests:
+        lines.append(
+            f"95 % and p of several seeds: t, with the variance between seeds and that of the items ({resamples:,} "
+            "resamples)"
+        )
+    return ". ".join(lines)

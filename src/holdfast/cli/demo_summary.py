@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,7 @@ The demo took {result["timing"]["demo_seconds"] / 60:.1f} minutes.
 Use the model: SentenceTransformer("{result["hardened"]}")
 Harden yours:  holdfast harden my-encoder --corpus my-texts.txt --output hardened
 The methods:   holdfast demo --methods --output methods-demo
-All items:     holdfast show {folder / "hardened" / "audit-after.json"}
+All items:     holdfast show {shlex.quote(str(folder / "hardened" / "audit-after.json"))}
 All numbers:   {folder / RESULT_FILE}
 The report:    {result["report"]}""",
     )

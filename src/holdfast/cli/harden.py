@@ -46,7 +46,7 @@ def harden(settings: HardenSettings, call: Call) -> None:
         out.print(line, highlight=False, markup=False)
     if settings.audited:
         texts = shlex.quote(str(settings.output / AFTER))
-        out.print(f"all texts: holdfast show {texts}")
+        out.print(f"all texts: holdfast show {texts}", markup=False, highlight=False, soft_wrap=True)
     out.print(f'Load it with: SentenceTransformer("{settings.output}")')
 
 

@@ -60,5 +60,7 @@ def methods(
 
 
 def _percent(share: float | None) -> str:
-    """Return a share as text, with two digits; a dash if there is none."""
-    return "–" if share is None else f"{100 * share:.2g} %" if share < 1 else f"{100 * share:.0f} %"
+    """Return a share as text; a dash if there is none."""
+    from holdfast.results import percent_shown
+
+    return "–" if share is None else percent_shown(share)

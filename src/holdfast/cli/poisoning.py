@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,8 @@ def print_poisoning(out: Console, result: Mapping[str, Any], output: Path | None
     for note in result["protocol"].get("notes", ()):
         out.print(note, highlight=False)
     if output is not None:
-        out.print(f"see the passages with: holdfast show {output} --outcome all", highlight=False)
+        see = f"see the passages with: holdfast show {shlex.quote(str(output))} --outcome all"
+        out.print(see, markup=False, highlight=False, soft_wrap=True)
 
 
 def _success_table(result: Mapping[str, Any], row: Mapping[str, Any]) -> Table:

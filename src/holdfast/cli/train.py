@@ -41,12 +41,14 @@ def train(settings: TrainConfig, call: Call) -> None:
 
 
 def _rows(result: Mapping[str, Any]) -> dict[str, str]:
+    from holdfast.results import percent_shown
+
     chosen, protocol = result["selected"], result["protocol"]
     before = f"; {chosen['start']:.2f} before training" if chosen.get("start") is not None else ""
     kept = f"{chosen['step']} (STS-B dev {chosen['score']:.2f}{before})" if "step" in chosen else "the last"
     corpus = protocol["corpus"]
     attack = result.get("attack")
-    under = {"attack": f"{100 * attack['loss_share']:.2g} % of its loss (median)"} if attack else {}
+    under = {"attack": f"{percent_shown(attack['loss_share'])} of its loss (median)"} if attack else {}
     return {
         "method": protocol["method"] + (f" ({protocol['preset']})" if protocol["preset"] else ""),
         "started from": protocol["base_model"],

@@ -23,6 +23,7 @@ from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.number_ranges import check_numbers
 from holdfast.progress import stage
 from holdfast.results import earlier_result, new_result, write_result
+from holdfast.runs.run_log import HARDEN_FILE
 from holdfast.runs.run_record import RUN
 from holdfast.training.training_run import train
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 BEFORE, AFTER = "audit-before.json", "audit-after.json"
-RESULT_FILE = "harden.json"
 
 
 @contextlib.contextmanager
@@ -123,7 +123,7 @@ def harden(
         result["truncated"] = trained["truncated"]
     result["selected"] = trained["selected"]
     result[RUN] = trained.get(RUN)
-    write_result(settings.output / RESULT_FILE, result)
+    write_result(settings.output / HARDEN_FILE, result)
     return result
 
 

@@ -202,7 +202,8 @@ def _run(source: ReportSource) -> Block:
 
 
 def _others(sources: Sequence[ReportSource]) -> Section:
-    own = [tables.other_table(source) for source in sources if source.kind not in _KNOWN and not is_demo(source)]
+    others = [source for source in sources if source.kind not in _KNOWN and not is_demo(source)]
+    own = [tables.check_table(each) if each.kind == "check" else tables.other_table(each) for each in others]
     return Section("more", "Other measurements", "", _blocks(Block(tables=_filled(*own))))
 
 

@@ -37,7 +37,8 @@ Colours = Mapping[str, str]
 
 def success_bars(sources: Sequence[ReportSource], colours: Colours) -> list[Bars]:
     """Chart the success rate of each recipe on each model, with its 95 % interval, for each attacked task and split."""
-    return [_bars_of(task, number, sources, colours) for number, task in enumerate(_attacked(sources), start=1)]
+    figures = [_bars_of(task, number, sources, colours) for number, task in enumerate(_attacked(sources), start=1)]
+    return [figure for figure in figures if figure.groups]  # none if no text of the task was attacked
 
 
 def _attacked(sources: Sequence[ReportSource]) -> list[str]:

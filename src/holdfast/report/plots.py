@@ -138,7 +138,8 @@ def _bars(axes: Axes, figure: Bars) -> None:
     axes.set_yticks(ticks, names)
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(place - 0.4, -0.8)
-    axes.set_xlim(0.0, figure.top)
+    lowest = min((end for _, own in figure.groups for bar in own for end in (bar.value, bar.low or 0.0)), default=0.0)
+    axes.set_xlim(None if lowest < 0 else 0.0, figure.top)
     axes.set_xlabel(figure.axis)
     axes.spines[["top", "right"]].set_visible(False)
 

@@ -23,8 +23,8 @@ Rows = Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
 
 
 def retrieval_sources(sources: Iterable[ReportSource]) -> list[ReportSource]:
-    """Return the sources that have rows of retrieval."""
-    return [source for source in sources if any(row["task"] == TASK for row in source.rows)]
+    """Return the sources that measured retrieval: a comparison of such results has other metrics."""
+    return [source for source in sources if source.kind == "evaluate" and any(map(_is_search, source.rows))]
 
 
 def retrieval_bars(sources: Sequence[ReportSource], colours: Mapping[str, str]) -> list[Bars]:
@@ -74,11 +74,14 @@ def retrieval_tables(sources: Sequence[ReportSource]) -> list[Table]:
 def _collections(sources: Sequence[ReportSource]) -> dict[str, Rows]:
     """Return the rows by collection; a search by words is the same for all models, and is there once."""
     found: dict[str, dict[tuple[str, str], list[Mapping[str, Any]]]] = {}
-    for source in retrieval_sources(sources):
-        for row in source.rows:
-            if row["task"] != TASK:
-                continue
-            own = found.setdefault(str(row.get("data", "")), {})
+    read = retrieval_sources(sources)
+    splits: dict[str, set[str]] = {}
+    for row in (row for source in read for row in source.rows if _is_search(row)):
+        splits.setdefault(str(row.get("data", "")), set()).add(str(row.get("qrels", "")))
+    for source in read:
+        for row in filter(_is_search, source.rows):
+            name, qrels = str(row.get("data", "")), str(row.get("qrels", ""))
+            own = found.setdefault(f"{name}, {qrels}" if len(splits[name]) > 1 and qrels else name, {})
             key = (_who(source.label, row), str(row["split"]))
             if not (_is_lexical(row) and key in own):
                 own.setdefault(key, []).append(row)
@@ -89,6 +92,10 @@ def _ordered(rows: dict[tuple[str, str], list[Mapping[str, Any]]]) -> Rows:
     """Return the rows with the versions of the queries together, in the order of the first result."""
     versions = list(dict.fromkeys(split for _, split in rows))
     return dict(sorted(rows.items(), key=lambda item: versions.index(item[0][1])))
+
+
+def _is_search(row: Mapping[str, Any]) -> bool:
+    return bool(row["task"] == TASK)
 
 
 def _is_lexical(row: Mapping[str, Any]) -> bool:

@@ -59,7 +59,8 @@ def _text(x: float, y: float, text: str, *, anchor: str = "start", of: str = "",
 
 def _bars(figure: Bars) -> Markup:
     bars = [bar for _, own in figure.groups for bar in own]
-    scale = linear((end for b in bars for end in (b.value, b.high or 0.0)), zero=True, top=figure.top)
+    ends = (end for b in bars for end in (b.value, b.high or 0.0, b.low or 0.0))
+    scale = linear(ends, zero=True, top=figure.top)
     left, right, top = _NAMES, _WIDE - 62.0, 8.0
     height = top + sum(_GROUP + _ROW * len(own) for _, own in figure.groups) + 44.0
 
@@ -81,12 +82,18 @@ def _bars(figure: Bars) -> Markup:
 
 
 def _bar(bar: Bar, y: float, left: float, place: Callable[[float], float]) -> list[Markup]:
-    end, middle = place(bar.value), y + _ROW / 2
+    start, end, middle = place(0.0), place(bar.value), y + _ROW / 2
     hover = tag("title", f"{bar.label}: {bar.message}")
     parts = [
         tag("text", hover, _fitting(bar.label, _NAMES - 14.0), x=left - 8.0, y=middle + 4.5, text_anchor="end"),
         tag(
-            "rect", hover, x=left, y=y + 3.0, width=max(0.0, end - left), height=_ROW - 6.0, class_=f"fill {bar.colour}"
+            "rect",
+            hover,
+            x=min(start, end),
+            y=y + 3.0,
+            width=abs(end - start),
+            height=_ROW - 6.0,
+            class_=f"fill {bar.colour}",
         ),
     ]
     if bar.low is not None and bar.high is not None:
@@ -94,7 +101,7 @@ def _bar(bar: Bar, y: float, left: float, place: Callable[[float], float]) -> li
         d = f"M{low:.1f} {middle - 4:.1f}v8M{low:.1f} {middle:.1f}H{high:.1f}M{high:.1f} {middle - 4:.1f}v8"
         parts.append(tag("path", d=d, class_="whisker"))
         end = max(end, high)
-    parts.append(_text(end + 6.0, middle + 4.5, f"{bar.value:.{decimals_of(bar.value)}f}", of="value"))
+    parts.append(_text(max(start, end) + 6.0, middle + 4.5, f"{bar.value:.{decimals_of(bar.value)}f}", of="value"))
     return parts
 
 

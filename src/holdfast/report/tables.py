@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from holdfast.audit.item_names import compared_name
 from holdfast.evaluation.mteb_names import PREFIX as MTEB
 from holdfast.evaluation.mteb_names import is_mteb
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.evaluation.transfer import TRANSFER_TASKS
-from holdfast.forms import form_of
 from holdfast.report.elements import Table, TableCell
 from holdfast.report.model_scores import (
     Interval,
@@ -298,11 +298,10 @@ def comparison_table(source: ReportSource) -> Table:
     rows = []
     for row in source.rows:
         m, digits = row["metrics"], digits_of(str(row.get("metric")), 2)
-        names = (row["task"], "" if row["split"] in _WHOLE else row["split"], row.get("recipe") or "")
-        form = f" as {row['form']}" if form_of(row) else ""
         rows.append(
             (
-                TableCell(" ".join(filter(None, names)) + form),
+                TableCell(compared_name(row)),
+                TableCell(str(row.get("metric", "")).replace("_", " ")),
                 TableCell(str(row.get("baseline", ""))),
                 TableCell(str(row.get("other", ""))),
                 TableCell(f"{row['n']:,}"),
@@ -315,13 +314,13 @@ def comparison_table(source: ReportSource) -> Table:
                 TableCell(p_shown(m["p"]), "McNemar" if row.get("test") == "mcnemar" else ""),
             )
         )
-    columns = ("task", "A", "B", "items", "A's score", "B's score", "B − A", "p")
+    columns = ("task", "metric", "A", "B", "items", "A's score", "B's score", "B − A", "p")
     note = "Paired on the same items: interval of the bootstrap (of several seeds: t), two-sided p-values. Where B − A "
-    note += "is a difference of success rates, less than 0 means that B is more robust."
+    note += "is a difference of success rates, less than 0 means that B is more robust; of queries, more than 0."
     notes = source.protocol.get("notes")
     lines = [line for own in notes if isinstance(own, list) for line in own] if isinstance(notes, list) else []
     note += "".join(f" {line[:1].upper()}{line[1:]}." for line in dict.fromkeys(map(str, lines)))
-    return Table(f"comparison-{source.number}", "Paired comparison", columns, tuple(rows), labels=3, note=note)
+    return Table(f"comparison-{source.number}", "Paired comparison", columns, tuple(rows), labels=4, note=note)
 
 
 _SIDES = ("baseline", "other")
@@ -378,6 +377,22 @@ def differences_table(source: ReportSource) -> Table | None:
     )
     title, note = differences_title(source.result), " ".join(differences_notes(source.result))
     return Table(f"differences-{source.number}", title, tuple(header), rows, labels=labels, note=note)
+
+
+def check_table(source: ReportSource) -> Table:
+    """Return the outcome of each condition of a check."""
+    outcomes = {True: "failed", False: "passed", None: "not comparable"}
+    rows = tuple(
+        (
+            TableCell(str(row.get("condition", ""))),
+            TableCell(outcomes.get(row.get("failed"), "")),
+            *(_number(row["metrics"].get(name), 3) for name in ("value", "baseline")),
+            TableCell(p_shown(row["metrics"]["p"]) if "p" in row["metrics"] else "–"),
+        )
+        for row in source.rows
+    )
+    columns = ("condition", "outcome", "value", "baseline", "p")
+    return Table(f"check-{source.number}", f"check: {source.model}", columns, rows, labels=2)
 
 
 def other_table(source: ReportSource) -> Table:

@@ -21,6 +21,8 @@ RUN_FILE = "run.json"
 METRICS_FILE = "metrics.jsonl"
 RESULT_FILE = "results.json"
 DISTILL_FILE = "distill.json"
+HARDEN_FILE = "harden.json"
+"""The result of a hardening, which measures after the training has written its own."""
 TRAININGS = ("train", "finetune", "pretrain")
 """Kinds of results whose runs write a log."""
 BEGUN, TRAINED, STOPPED, FAILED = "begun", "trained", "stopped", "failed"

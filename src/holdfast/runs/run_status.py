@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from holdfast.errors import UserError
 from holdfast.files import read_object
 from holdfast.progress import duration
+from holdfast.runs.run_folder import LOCK_FILE
 from holdfast.runs.run_log import (
     BEGUN,
     DISTILL_FILE,
     FAILED,
+    HARDEN_FILE,
     METRICS_FILE,
     RESULT_FILE,
     RISE_SHARE,
@@ -50,9 +53,10 @@ class Standing:
 
     Attributes:
         folder: folder of the run.
-        state: "absent" (no run yet), "preparing" (nothing logged yet), "running", "measuring" (trained, result not
-            written yet), "finished", "stopped" (by a person), "failed" (by an error), "gone" (the process ended without
-            a log record: killed, or out of memory), "unseen" (its process cannot be seen from this machine).
+        state: "absent" (no run yet), "preparing" (nothing logged yet since it was begun or resumed), "running",
+            "measuring" (trained, result not written yet), "finished", "stopped" (by a person), "failed" (by an error),
+            "gone" (the process ended without a log record: killed, or out of memory), "unseen" (its process cannot be
+            seen from this machine).
         message: the state as text.
         what: method, or task and defence, that is trained.
         step: last step in the log.
@@ -98,7 +102,10 @@ def standing_of(folder: Path, now: float | None = None) -> Standing:
         raise UserError(f"{folder} is a file: watch takes the folder of a run (its --output)")
     log, record, result = read_log(folder / METRICS_FILE), read_object(folder / RUN_FILE), _result(folder)
     begun = bool(record) or (folder / RUN_FILE).exists()
-    state, message = _state(log, begun, result, now)
+    complete = not _of_hardening(record or result.get("protocol", {})) or (folder / HARDEN_FILE).exists()
+    state, message = _state(log, begun, result if complete else {}, now)
+    if state in ENDED[1:] and _resumes(folder, log):
+        state, message = "preparing", "resumed; nothing is logged yet"
     damaged = tuple(damage_in(folder))
     if record:
         refuse_log_of_another(folder / METRICS_FILE, digest_of(record))
@@ -140,6 +147,22 @@ def _result(folder: Path) -> dict[str, Any]:
     folder = folder.resolve()  # "." has no name
     beside = read_object(folder.parent / f"{folder.name}.json")
     return beside if beside.get("kind") == "finetune" else {}  # not the result of an evaluation of the model
+
+
+def _of_hardening(record: Mapping[str, Any]) -> bool:
+    """Return True for the training of ``harden``, which measures before and after it."""
+    return "typo_vocabulary" in record
+
+
+def _resumes(folder: Path, log: Sequence[Record]) -> bool:
+    """Return True if a process that began after the last record of the log works in the folder."""
+    holder = read_object(folder / LOCK_FILE)
+    try:
+        since = datetime.fromisoformat(str(holder.get("since"))).timestamp()
+    except ValueError:
+        return False
+    written = number_of(log[-1].get("time")) if log else None
+    return bool(is_alive(holder)) and (written is None or since >= int(written))
 
 
 # --- the state ---------------------------------------------------------------------------------------------------

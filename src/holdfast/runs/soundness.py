@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from holdfast.results import percent_shown
 from holdfast.runs.duplicate_shares import LARGE, duplicates_after, logged_shares
 from holdfast.runs.run_log import RISE_SHARE, RISES, Record, curve, median_of, number_of
 
@@ -111,7 +112,7 @@ def _rise(log: Sequence[Record]) -> Flag | None:
     )
     level: Level = "good" if above == len(rises) else "look" if 2 * above > len(rises) else "bad"
     if (share := median_of(log, RISE_SHARE)) is not None:
-        message += f", {100 * share:.2g} % of the attacked loss"
+        message += f", {percent_shown(share)} of the attacked loss"
         if level == "good" and share < _WEAK:
             return Flag("look", "attack", f"{message}: it hardly changes what is trained; larger steps would")
     return Flag(level, "attack", message)
@@ -131,14 +132,14 @@ def _ball(log: Sequence[Record], options: Mapping[str, Any]) -> Flag | None:
     if middle < 0.01 * radius:
         return Flag("look", "δ", f"{message}: it hardly leaves the centre")
     if (share := median_of(log, "projected")) is not None:  # without any, neither norm nor radius has an effect
-        message += f"; projections move {100 * share:.2g} % of coordinates" if share else "; no step leaves the ball"
+        message += f"; projections move {percent_shown(share)} of coordinates" if share else "; no step leaves the ball"
     return Flag("good", "δ", message + (", at its edge" if middle > 0.99 * radius else ""))
 
 
 def _share(log: Sequence[Record], name: str, what: str) -> Flag | None:
     if (middle := median_of(log, name)) is None:
         return None
-    message = f"{100 * middle:.2g} % of the gradient (median)"
+    message = f"{percent_shown(middle)} of the gradient (median)"
     return _at_least(_HARDLY, middle, what, message, "it hardly trains the encoder")
 
 
