@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,20 @@ import pytest
 from small_attacks import ADJECTIVES, CONTENT, cosine, neighbours
 
 from holdfast.attacks import PWWS, RECIPES, Geometry, Recipe, TextFooler, Typos
+from holdfast.attacks.attack_state import AttackState
 from holdfast.attacks.classifier import Classifier
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt, Example, Verdict
-from holdfast.attacks.requests import Compare, Differentiate, Fill, Predict, Query, Vectorise, characters
+from holdfast.attacks.requests import (
+    Compare,
+    Differentiate,
+    Fill,
+    Predict,
+    Query,
+    Search,
+    Vectorise,
+    characters,
+)
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget
 from holdfast.edits.words import Words
 
@@ -165,6 +175,24 @@ def test_a_success_is_a_success_for_a_fresh_forward_pass(
         assert attempt.after["label"] == fresh
 
 
+class Strict(ClassifierTarget):
+    """Refuses an empty text, as services do."""
+
+    def model_input(self, example: Example, text: str) -> Any:
+        assert text.strip(), "an empty text"
+        return super().model_input(example, text)
+
+
+@pytest.mark.parametrize("name", ["textfooler", "textbugger", "pwws", "bae-r"])
+def test_no_empty_text_is_queried(name: str, classifier: Classifier, resources: Any) -> None:
+    recipe, texts = RECIPES[name](), ["house", " dog ", "Sings", "a man"]
+    label = int(classifier.logits([("house",)]).argmax())
+    found = attempts(
+        Engine(Strict(classifier), resources), recipe, [Example(n, (text,), 0, label) for n, text in enumerate(texts)]
+    )
+    assert found[0].outcome != "skipped"
+
+
 class TwoFaced(ClassifierTarget):
     """In bf16 every text seems to reach the goal."""
 
@@ -185,6 +213,29 @@ def test_a_claim_in_bf16_that_fp32_denies_is_searched_on(
     assert sum(a.passes for a in lied_to.values()) > sum(a.passes for a in honest.values())
     for number, attempt in lied_to.items():  # once in each precision, however often it is asked about
         assert attempt.passes <= 2 * honest[number].passes
+
+
+@dataclass(frozen=True)
+class Twice(Recipe):
+    """Queries one text twice, and takes the second answer."""
+
+    NAME = "twice"
+    IDEA = PAPER = "a test"
+
+    def search(self, state: AttackState) -> Search:
+        place = state.places[0]
+        words = state.words.exchanged(place, "house")
+        for _ in range(2):
+            (verdict,) = yield Query((words.text,))
+        state.take(place, words, verdict)
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_a_claim_is_denied_each_time(memory: bool, classifier: Classifier, resources: Any) -> None:
+    label = int(classifier.logits([("house sings",)]).argmax())
+    engine = Engine(TwoFaced(classifier), resources, cheap_search=True, memory=memory)
+    (attempt,) = engine.run(Twice(), [Example(0, ("house sings",), 0, label)])
+    assert (attempt.outcome, attempt.after["label"]) == ("failed", label)
 
 
 def test_queries_count_every_question_and_passes_each_text_once(

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from small_attacks import ATTACK
 
+from holdfast.attacks.examples import Example
 from holdfast.attacks.journal import journals
-from holdfast.attacks.work_estimate import WorkEstimate, queries_of
+from holdfast.attacks.targets import ClassifierTarget
+from holdfast.attacks.work_estimate import WorkEstimate, attack_estimate, queries_of
 from holdfast.cli import main
 
 
@@ -40,3 +42,11 @@ def test_an_attack_tells_its_work_first(here: Path, capsys: pytest.CaptureFixtur
     assert main([*words, "--estimate"]) == 0
     (line,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("estimate: "))
     assert line.startswith(f"estimate: 40 texts, about {found['queries']:,} queries of attacks: about ")
+
+
+def test_examples_that_will_be_skipped_are_not_queried(
+    target: ClassifierTarget, pairs: list[Example], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target.classifier, "takes_pairs", False)
+    monkeypatch.setattr(target, "outputs", lambda *_, **__: pytest.fail("it was queried"))
+    assert attack_estimate(target, pairs, 1, None).seconds_per_text == 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
@@ -171,6 +172,24 @@ def test_a_word_is_not_joined_with_an_abbreviation() -> None:
     correct = SpellingCorrection.of(["their camera is broken"] * 3)
     assert correct("the ir camera is broken") == "their camera is broken"
     assert correct("the IR camera is broken") == "the IR camera is broken"
+
+
+def test_abbreviations_in_lower_case_and_long_runs_of_letters_stay() -> None:
+    correct = SpellingCorrection.of(["the open house was by the firs", "cat did a bell"] * 5)
+    assert correct("the opac hosue") == "the opac house", "a word that is no abbreviation is corrected"
+    for text in ("the opec vs fbi house", "adhd in dvd", "html, css and usb"):
+        assert correct(text) == text
+    (token,) = spelling._tokens("ab" * 40)
+    assert not token.open
+
+
+@pytest.mark.parametrize(
+    "text", ["see www.hosue.com now", "x" * 5000 + "@hosue", "a.b", "c:\\hosue\\x y", "the. Hosue"]
+)
+def test_what_stands_in_an_address_is_closed(text: str) -> None:
+    closed = {token.text for token in spelling._tokens(text) if not token.open}
+    address = next((run for run in text.split() if run not in ("see", "now", "the.", "Hosue", "y")), "")
+    assert closed == set(re.findall(r"[^\W_]+", address))
 
 
 def test_without_texts_the_words_are_english() -> None:

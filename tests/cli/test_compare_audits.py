@@ -75,13 +75,14 @@ def test_audits_are_compared_item_by_item_on_the_same_texts(capsys: pytest.Captu
     assert re.search(r"adversarial-typos +39 ", message)
 
 
-def poisoned(name: str, ranks: list[int] | None, *, kind: str, queries: str = "q") -> str:
+def poisoned(name: str, ranks: list[int] | None, *, kind: str, queries: str = "q", passages: int = 5) -> str:
     """Passages of which one reached its goal, whatever the queries find; and a text that is attacked in audits."""
     examples = [{"recipe": "hotflip", "original": f"passage {i}", "outcome": "succeeded"} for i in range(3)]
     task = "poison" if kind == "attack" else "audit-poisoning"
     row = {"task": task, "split": "all", "n": 40, "metrics": {"success_rate": 50.0}, "headline": "success_rate"}
     row |= {"recipe": "hotflip", "skipped": {}} | ({} if ranks is None else {"ranks": ranks})
     protocol: dict[str, Any] = {"texts": {"sha256": "t"}, "goal": {"kind": "poison", "searched": {"sha256": "s"}}}
+    protocol["goal"]["passages"] = passages
     protocol["recipes"] = {"hotflip": {"constants": {}}}
     (protocol if kind == "attack" else row)["held_out_sha256"] = queries
     typos = audit_row("audit-typos", 40, "stability", {"text": list(range(40)), "stability": [0.9] * 40})
@@ -100,6 +101,7 @@ def test_poisoning_is_compared_query_by_query(kind: str, capsys: pytest.CaptureF
     for other, reason in (
         (poisoned("c.json", None, kind=kind), "is of an earlier version, without a value of each query"),
         (poisoned("d.json", [1] * 40, kind=kind, queries="r"), "measured with other queries"),
+        *([(poisoned("e.json", [1] * 40, kind=kind, passages=50), "passages")] if kind == "attack" else []),
     ):
         code = main(["compare", a, other])
         message = " ".join("".join(capsys.readouterr()).split())

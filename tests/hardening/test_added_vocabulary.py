@@ -85,6 +85,23 @@ def test_capitals_of_a_cased_tokeniser(model: SentenceTransformer) -> None:
     assert model.tokenizer.tokenize("Teh dog") == ["Teh", "dog"]
 
 
+def test_words_with_a_capital_are_split_as_before(model: SentenceTransformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tokenizers import normalizers
+
+    from holdfast.hardening.typo_vocabulary import Misspelling
+
+    add_typo_vocabulary(model, {"houston": "house"})  # a whole word, but not with a capital
+    model.tokenizer.backend_tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
+    assert add_typo_vocabulary(model, {"House": "house"}) == 1
+    monkeypatch.setattr("holdfast.hardening.added_vocabulary.english_words", lambda: {"houston"})
+    found = [Misspelling("hous", "house", 1.0), Misspelling("huose", "house", 1.0)]
+    monkeypatch.setattr("holdfast.hardening.added_vocabulary.typo_vocabulary", lambda *_, **__: found)
+    before = set(model.tokenizer.get_vocab())
+    assert add_misspellings_of(model, ["the house"], 2) == 3
+    new = set(model.tokenizer.get_vocab()) - before
+    assert new == {"hous", "huose", "Huose"}, "Hous would part Houston in another way"
+
+
 def test_other_tokenisers_are_refused(make_encoder_model: Callable[..., Any]) -> None:
     with pytest.raises(UserError, match="need a fast WordPiece tokeniser"):
         add_typo_vocabulary(make_encoder_model("bert"), PAIRS)

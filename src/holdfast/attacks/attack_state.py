@@ -202,8 +202,13 @@ def gain(before: Verdict, after: Verdict) -> float:
 
 
 def by_deletion(state: AttackState) -> Generator[Request, Any, list[int]]:
-    """Rank words by the gain when they are deleted, the largest first."""
+    """Rank words by the gain when they are deleted, the largest first.
+
+    The only word of a text is not deleted: many services refuse an empty text.
+    """
     places = state.places
+    if len(places) == 1 and not state.original.without(places[0]).strip():
+        return list(places)
     verdicts = yield Query(tuple(state.original.without(place) for place in places))
     return ranked(places, [gain(state.first, verdict) for verdict in verdicts], state.first.noise)
 

@@ -3,7 +3,8 @@
 Each attack is a generator (see :mod:`holdfast.attacks.requests`). In every round the engine takes the pending request
 of each running attack, answers all requests of a type together (distinct texts only, sorted by length, in batches of a
 fixed number of tokens) and sends the answers back. An attack depends on its own answers only, and these are rounded, so
-that the number of parallel attacks changes neither texts nor counts.
+that in fp32 the number of parallel attacks changes neither texts nor counts. In bf16 and on other forms of the model
+the scores of a text depend on its batch by more than the rounding, so that an attack may take another of two words.
 
 An attack keeps the texts that it has queried until it ends. For a long text these take much memory (with 1,000 words,
 PWWS queries 38 million characters at once), so later attacks wait while earlier ones hold too many.
@@ -259,6 +260,7 @@ class Engine:
         if not self.memory:
             for attack in attacks:
                 attack.outputs.clear()
+                attack.confirmed.clear()
         self._compute(attacks, exact=not self.cheap_search, only_reached=False)
         if self.cheap_search:
             self._compute(attacks, exact=True, only_reached=True)

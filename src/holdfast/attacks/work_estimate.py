@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.attacks.examples import Example
-from holdfast.attacks.targets import Target
+from holdfast.attacks.targets import CallableTarget, ClassifierTarget, Target
 from holdfast.edits.words import Words
 from holdfast.progress import duration
 
@@ -81,6 +81,9 @@ def attack_estimate(target: Target, examples: Sequence[Example], recipes: int, c
     """
     seconds = 0.0
     first = [example for example in examples if example.text.strip()][:_FIRST_BATCH]  # others are skipped
+    if isinstance(target, (ClassifierTarget, CallableTarget)):  # that of an encoder encodes them
+        refused = target.prepare(first)
+        first = [example for example, reason in zip(first, refused, strict=True) if reason is None]
     batch = [target.model_input(example, example.text) for example in first]
     if batch:
         target.outputs(batch[:1], exact=True)  # the first call is slower than the others

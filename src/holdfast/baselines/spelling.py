@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from holdfast.baselines.abbreviations import ABBREVIATIONS
 from holdfast.baselines.spelling_counts import WORD, SpellingCounts, counted_form, is_letters
 from holdfast.baselines.word_model import EnglishCounts, WordModel, english_counts
 from holdfast.edits.spelling_variants import spelling_variants
@@ -90,7 +91,10 @@ _CONTRACTIONS = {
     "shes": "she's",
 }
 """Contractions typed without their apostrophe that are no other words: the nearest word would often lack the *not*."""
-_ADDRESS = re.compile(r"\S*(?:://|www\.|@|\w:?\\\w|[^\W\d_]\.[^\W\d_])\S*")
+_OF_ADDRESSES = re.compile(r"://|www\.|@|\w:?\\\w|[^\W\d_]\.[^\W\d_]")
+"""A part of an address of the web, of mail or of a file; the whole run without blanks is left as it is."""
+_LONGEST = 40
+"""Letters of a word that is corrected, at most: longer runs are no words, and words near them are slow to find."""
 _SHORT_PART = 3
 """Letters of a part of a hyphenated word (wi-fi, e-mail) that is not corrected, at most."""
 
@@ -110,7 +114,8 @@ class SpellingCorrection:
 
     - A word that is known stays, unless it is much less likely beside its neighbours than a near and frequent word.
     - Words with digits, and words with other capitals than the first letter, stay (acronyms). So do addresses (of the
-      web, of mail, of files), and a word with two corrections of about the same probability.
+      web, of mail, of files), common abbreviations in lower case (*vs*, *pdf*), and a word with two corrections of
+      about the same probability.
     - A contraction without its apostrophe (*dont*) gets it, unless the corpus writes it so.
     - A capitalised word within a text is mostly a name: it becomes a word that the corpus has with a capital, or stays.
     - Two words that were typed as one are parted, and parts of a word joined, if that is more probable.
@@ -289,7 +294,8 @@ def _indexed(words: Iterable[str]) -> SymSpell:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    addresses = [match.span() for match in _ADDRESS.finditer(text)]
+    runs = (match for match in re.finditer(r"\S+", text) if _OF_ADDRESSES.search(match[0]))
+    addresses = [match.span() for match in runs]
     for match in WORD.finditer(text):
         word = match[1]
         is_open = is_letters(word) and (word.islower() or word[1:].islower() or len(word) == 1)
@@ -297,6 +303,7 @@ def _tokens(text: str) -> Iterator[_Token]:
         hyphens = "-" in (text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1])
         is_open &= not (hyphens and len(word) <= _SHORT_PART)
         lower = counted_form(word) if is_letters(word) else ""
+        is_open &= len(word) <= _LONGEST and lower not in ABBREVIATIONS
         yield _Token(word, lower, *match.span(1), is_open)
 
 

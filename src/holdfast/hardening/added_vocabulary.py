@@ -85,11 +85,21 @@ def add_typo_vocabulary(model: SentenceTransformer, pairs: Mapping[str, str] | S
         UserError: see `check_vocabulary`.
     """
     check_vocabulary(model)
+    return _add(model, _with_capitals(dict(pairs)) if _is_cased(model) else dict(pairs))
+
+
+def _is_cased(model: SentenceTransformer) -> bool:
+    return normalised(model, "A") == "A"
+
+
+def _with_capitals(pairs: Mapping[str, str]) -> dict[str, str]:
+    return {typed.capitalize(): word.capitalize() for typed, word in pairs.items()} | dict(pairs)
+
+
+def _add(model: SentenceTransformer, given: Mapping[str, str]) -> int:
+    """Add the pairs that can be added to the vocabulary, and return their number."""
     backend = model.tokenizer.backend_tokenizer
     vocabulary = model.tokenizer.get_vocab()
-    given = dict(pairs)
-    if normalised(model, "A") == "A":
-        given = {typed.capitalize(): word.capitalize() for typed, word in given.items()} | given
     new = {typed: word for typed, word in given.items() if typed not in vocabulary and word in vocabulary}
     first = max(vocabulary.values()) + 1
     numbers = {typed: first + number for number, typed in enumerate(new)}
@@ -118,12 +128,13 @@ def _copy_rows(backbone: Any, rows: Sequence[int], first: int) -> None:
 def add_misspellings_of(model: SentenceTransformer, texts: Iterable[str], size: int) -> int:
     """Add the most probable misspellings of the texts' words to the model's vocabulary, and return their number.
 
-    No word of the texts and of the English dictionary is split in another way than before.
+    No word of the texts and of the English dictionary is split in another way than before, with a cased tokeniser
+    also not with a capital.
 
     Args:
         model: the encoder, which is changed in place.
         texts: texts like those that are encoded.
-        size: number of misspellings, at most.
+        size: number of misspellings, at most; with a cased tokeniser their capitalised forms come to it.
 
     Raises:
         UserError: see `check_vocabulary`.
@@ -132,5 +143,7 @@ def add_misspellings_of(model: SentenceTransformer, texts: Iterable[str], size: 
     counts = count_words(texts, lambda text: normalised(model, text))
     vocabulary = whole_words(model)
     found = typo_vocabulary(counts, size=size, vocabulary=vocabulary)
-    pairs = {each.typed: each.word for each in found}
-    return add_typo_vocabulary(model, without_beginnings(pairs, vocabulary, counts.keys() | english_words()))
+    pairs, words = {each.typed: each.word for each in found}, counts.keys() | english_words()
+    if _is_cased(model):
+        pairs, words = _with_capitals(pairs), words | {word.capitalize() for word in words}
+    return _add(model, without_beginnings(pairs, vocabulary, words))

@@ -16,7 +16,7 @@ from holdfast.results import examples_of, shown
 
 # Fields that must be equal for two success rates to belong to the same attack; a threshold that was not given
 # depends on the model.
-_GOAL = ("kind", "margin", "k")
+_GOAL = ("kind", "margin", "k", "passages")
 
 TextKey = tuple[str | None, str, int]
 """An attacked text: the other text of its pair, the text, and which of its occurrences it is, from 1."""
