@@ -18,6 +18,8 @@ ABBREVIATIONS = frozenset(
     nba nbc ncaa nfl nhl nhs npr nra nsa oecd opec pga psg suv suvs tv uefa ucla ufc uk unesco unicef usa usda usps ussr
     wwe wwi wwii
 
+    cc cm db gb gbps hz kb kbps kg km kw mah mb mbps mg mins ml mm mw nm
+
     adhd bmi copd cpr dna ecg eeg ekg hdl hiv hpv ibs iud ivf ldl mri ocd pcos ptsd rna sars uti utis
     """.split()
 )
