@@ -78,3 +78,20 @@ def test_a_second_swap_is_the_first_text(text: str, new: str) -> None:
 def test_what_is_refused(text: str) -> None:
     assert made("roles", text) == set()
     assert once("roles", text) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "new"),
+    [
+        ("roles", "The U.S. attacked Iraq.", "Iraq attacked the U.S."),
+        ("roles", "Iraq attacked the U.S.", "The U.S. attacked Iraq."),
+        ("roles", "The plan was supported by the U.S.", "The U.S. was supported by the plan."),
+        ("roles", "The U.S. army attacked the town in 1990.", "The town attacked the U.S. army in 1990."),
+        ("voice", "The U.S. attacked Iraq.", "Iraq was attacked by the U.S."),
+        ("word-order", "He bought a house in the U.S. in 1990.", "In 1990, he bought a house in the U.S."),
+    ],
+)
+def test_an_abbreviation_at_the_end_takes_the_full_stop(name: str, text: str, new: str) -> None:
+    found = once(name, text)
+    assert found is not None
+    assert found.text == new

@@ -62,11 +62,21 @@ class GrammaticalEdit(Edit):
             rng.shuffle(ways)
             for way in ways:
                 if wanted > 0 and not any(_overlap(one, other) for one in way for other in changes):
-                    changes += [change for change in way if text[change[0] : change[1]] != change[2]]
+                    stopped = (_with_one_full_stop(text, sentence, change) for change in way)
+                    changes += [change for change in stopped if text[change[0] : change[1]] != change[2]]
                     wanted -= 1
             if wanted <= 0:
                 break
         return edited(text, *changes) if changes else None
+
+
+def _with_one_full_stop(text: str, sentence: Sentence, change: tuple[int, int, str]) -> tuple[int, int, str]:
+    """Return a change with one full stop where an abbreviation, such as *the U.S.*, comes to or leaves the end."""
+    begin, end, new = change
+    ends = end == sentence[-1].end and text[begin:end].endswith(".")
+    if text[end : end + 1] == "." and (new.endswith(".") or (not new and text[begin - 1 : begin] == ".")):
+        return (begin, end, new[:-1]) if new else (begin, end + 1, new)
+    return (begin, end, f"{new}.") if ends and new and new[-1] not in ".?!" else change
 
 
 def _overlap(one: tuple[int, int, str], other: tuple[int, int, str]) -> bool:
