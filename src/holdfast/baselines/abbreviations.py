@@ -14,9 +14,8 @@ ABBREVIATIONS = frozenset(
     wmv www xhtml xls xlsx xml xpath yaml yml
 
     abc bbc bmw cbs cia dea epa espn eu faa fbi fcc fda fema fifa hbo hsbc ibm imf irs kfc kgb lapd mba mlb mtv nasa
-    nato
-    nba nbc ncaa nfl nhl nhs npr nra nsa oecd opec pga psg suv suvs tv uefa ucla ufc uk unesco unicef usa usda usps ussr
-    wwe wwi wwii
+    nato nba nbc ncaa nfl nhl nhs npr nra nsa oecd opec pga psg suv suvs tv uefa ucla ufc uk unesco unicef usa usda
+    usps ussr wwe wwi wwii
 
     cc cm db gb gbps hz kb kbps kg km kw mah mb mbps mg mins ml mm mw nm
 
