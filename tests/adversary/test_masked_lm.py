@@ -131,6 +131,13 @@ class TestSubWords:
         (found,) = wordpiece.propose([Words.of("the dog!")], [1])
         assert sorted(found) == ["cat", "dog", "dogs", "happy", "house"]
 
+    def test_a_word_that_the_window_cuts_has_no_candidates(self, wordpiece: MaskedLM) -> None:
+        text = [Words.of("the dog cat cats")]
+        for window, read in ((32, [True] * 4), (7, [True] * 4), (6, [True, True, True, False])):
+            wordpiece._window = window  # [CLS] the dog cat cat ##s [SEP] are seven
+            (found,) = wordpiece.read(text, 300)
+            assert [bool(words) for words in found] == read
+
     def test_a_word_of_several_pieces_has_their_mean(self, wordpiece: MaskedLM) -> None:
         table = wordpiece.model.get_input_embeddings().weight.detach().numpy()
         assert wordpiece.pieces(["cats", "doghouse"]) == [[7, 10], [6, 17]]

@@ -17,7 +17,7 @@ from holdfast.cli import main
 from holdfast.data import hub
 from holdfast.experiments import cell_checks, cell_execution, input_hashes
 from holdfast.experiments.plan import plan
-from holdfast.experiments.preparation import prepare
+from holdfast.experiments.preparation import prepare, whole_names
 from holdfast.experiments.reproduce_settings import ReproduceSettings
 from holdfast.experiments.reproduction import reproduce
 
@@ -260,3 +260,36 @@ def test_a_failure_in_the_making_is_a_reason_too(
     monkeypatch.setattr(cell_execution, "do", fail)
     assert main(words(settings())) == 2
     assert capsys.readouterr().err.splitlines()[-1] == "holdfast: small: no value could be made: the disk is slow"
+
+
+def test_names_with_commas_are_named_whole() -> None:
+    names = ["ConSERT", "ConSERT, 5e-5", "ConSERT, 5e-5, then anchored", "L2", "L2, ε 1e-3"]
+    for words, found in (
+        (("ConSERT", "5e-5"), ["ConSERT, 5e-5"]),
+        (("ConSERT", "5e-5", "then anchored", "L2"), ["ConSERT, 5e-5, then anchored", "L2"]),
+        (("L2", "ConSERT"), ["L2", "ConSERT"]),
+        (("5e-5",), ["5e-5"]),
+        ((), []),
+    ):
+        assert whole_names(words, names) == found
+
+
+def test_a_corpus_of_a_task_may_be_a_file_in_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "mine.tsv").write_text("text\tlabel\n")
+    for corpus, expected in (
+        ("task:mr", ("mr", "")),
+        ("task:mr/train", ("mr", "train")),
+        ("task:textfooler/mr", ("textfooler/mr", "")),
+        ("task:textfooler/mr/test", ("textfooler/mr", "test")),
+        (f"task:{tmp_path}/mine.tsv", (f"{tmp_path}/mine.tsv", "")),
+        (f"task:{tmp_path}", (str(tmp_path), "")),
+        (f"task:{tmp_path}/train", (str(tmp_path), "train")),
+        ("wiki", None),
+    ):
+        assert input_hashes.task_and_split(corpus) == expected
+
+
+def test_a_table_measures_no_retrieval(settings: Settings) -> None:
+    table = STS.replace("tasks: stsb}", "tasks: retrieval:mine}")
+    (reason,) = {str(reason) for each in plan([settings(table)]).tables for reason in each.not_made()} - {""}
+    assert "tables measure no retrieval, and retrieval:mine is one" in reason

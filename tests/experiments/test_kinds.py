@@ -354,3 +354,11 @@ def test_what_is_no_number_stands_beside_the_value() -> None:
     assert _extras(figure, entry, result) == {"told": ["a line"], "coordinates": plane}
     assert _extras(table, entry, result) == {"told": ["a line"]}  # a table draws no planes
     assert _extras(table, Entry(figure.rows[0], "x", "sts", 1, []), {"results": []}) == {}
+
+
+def test_a_teacher_may_be_a_baseline_at_a_scale_with_settings_of_encoders(settings: Settings) -> None:
+    given = settings()
+    scale = {"encoder": {"evaluations": 1}}
+    planner = Planner(Setting(given.model, given.corpus, given.data, given.resources, {}, scale))
+    cell = planner.plan({"encoder": {"method": "rankcse", "teacher": {"baseline": "whitening"}}}, 1)
+    assert cell.inputs["teacher"].kind == "baseline"

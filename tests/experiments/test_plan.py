@@ -12,8 +12,8 @@ from small_table import TABLE
 
 from holdfast.cli import main
 from holdfast.experiments import cell_execution
-from holdfast.experiments.cells import CELL_FILE, Store
-from holdfast.experiments.durations import time_left
+from holdfast.experiments.cells import CELL_FILE, Cell, Store
+from holdfast.experiments.durations import Durations, time_left
 from holdfast.experiments.plan import Planned, plan
 from holdfast.experiments.preparation import cells_of
 from holdfast.experiments.reproduce_settings import ReproduceSettings
@@ -75,3 +75,32 @@ def test_the_plan_is_told(
     assert found["tables"] == [{"table": "small", "not_made": [], "changes": {}, "overruled": {}}]
     assert found["cells"][0] == {"kind": "classifier", "what": "sst2, none", "cells": 2, "finished": 0, "seconds": None}
     assert not given.output.exists()
+
+
+def test_what_was_measured_in_another_unit_tells_nothing() -> None:
+    def record(seconds: float, kind: str = "encoder", **settings: Any) -> dict[str, Any]:
+        return {
+            "kind": kind,
+            "settings": {"method": "simcse", "corpus": "c", **settings},
+            "seconds_of_last_run": seconds,
+        }
+
+    def seconds(kind: str, *records: dict[str, Any], **settings: Any) -> float | None:
+        cell = Cell(kind, {"method": "simcse", "corpus": "c", **settings}, {}, label="")
+        return Durations(records).of([cell])
+
+    steps = {"max_steps": 10, "batch_size": 64, "accumulate": 1}
+    assert seconds("encoder", record(8.0, **steps), **{**steps, "max_steps": 20}) == pytest.approx(16.0)
+    assert seconds("encoder", record(8.0, **steps), **{**steps, "accumulate": 2}) == pytest.approx(16.0)
+    assert seconds("encoder", record(8.0, **steps), epochs=1.0) is None
+    assert seconds("encoder", record(600.0, epochs=1.0), **steps) is None
+    assert seconds("encoder", record(600.0, epochs=1.0), epochs=3.0) == pytest.approx(1800.0)
+    assert seconds("encoder", record(600.0, epochs=1.0), epochs=3.0, corpus="d") is None
+    attack = {"recipe": "pwws", "task": "mr"}
+    assert seconds("attack", record(20.0, "attack", **attack, examples=10), **attack) is None
+    assert seconds("attack", record(20.0, "attack", **attack, examples=10), **attack, examples=5) == pytest.approx(10.0)
+    own = {"task": "mr", "defence": "none", "epochs": 2.0}
+    assert seconds("classifier", record(9.0, "classifier", **own, examples=300), **own) is None
+    assert seconds("classifier", record(9.0, "classifier", **own), **{**own, "epochs": 4.0}) == pytest.approx(18.0)
+    tasks = {"tasks": ["stsb"]}
+    assert seconds("evaluation", record(3.0, "evaluation", **tasks, limit=40), **tasks) is None

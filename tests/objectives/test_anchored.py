@@ -15,6 +15,7 @@ from holdfast.adversary.balls import sentence_norm
 from holdfast.adversary.gradient_encoder import recovered_texts, with_texts
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
+from holdfast.input_limits import set_limit
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives.anchored import Anchored, relations_divergence
 
@@ -475,6 +476,17 @@ class TestRelations:
         given = torch.randn(6, expected.shape[1])
         objective.see_texts(sentences[:6], given)
         torch.testing.assert_close(objective.bank, torch.nn.functional.normalize(given, dim=1))
+
+    def test_the_bank_is_cut_as_the_batches_are(self, exact_model: Any, sentences: list[str]) -> None:
+        long = " ".join(sentences[:3])
+        objective = Anchored(exact_model, bank=3)
+        set_limit(exact_model, 6)  # as a training does, after the objective was made
+        objective.see_texts([long, *sentences[4:6]], None)
+        assert objective.bank is not None
+        (anchor,) = torch.nn.functional.normalize(exact_model.encode([long], convert_to_tensor=True), dim=1).cpu()
+        cosines = objective.bank.float().cpu() @ anchor.float()
+        assert cosines[0] > 0.999, "the text is left out of its own relations by this"
+        assert exact_model.max_seq_length == 6
 
     def test_the_batch_is_the_bank_where_no_texts_were_given(self, exact_model: Any, batch: dict[str, Any]) -> None:
         objective = build(exact_model, relations=1.0, adversarial=0.0)

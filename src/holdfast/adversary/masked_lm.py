@@ -102,9 +102,10 @@ class MaskedLM:
                 # Some tokenisers count the space before a word to its first token: test for overlap.
                 placed = [(*span, at) for at, span in enumerate(encoded["offset_mapping"][row]) if span[0] < span[1]]
                 read = max((last for _, last, _ in placed), default=0)
+                cut = len(encoded["input_ids"][row]) >= self._window  # a word of which a part is read has no meaning
                 readings[row] = [
                     self._combined([options[at] for first, last, at in placed if first < end and begin < last], limit)
-                    if begin < read
+                    if begin < read and (end <= read or not cut)
                     else []  # skip the search: most words of a long text are beyond the window
                     for begin, end in sentences[row].spans
                 ]

@@ -24,7 +24,6 @@ from holdfast.data.sources import resolve
 from holdfast.data.split_checks import check_split
 from holdfast.data.tasks import task_named
 from holdfast.errors import EndsRun, UserError
-from holdfast.evaluation.retrieval import is_retrieval
 from holdfast.evaluation.sts import ALL_STS_TASKS, measured_split
 from holdfast.evaluation.transfer import needed_splits as transfer_splits
 from holdfast.experiments.cell_planning import STSB_DEV, Setting
@@ -163,8 +162,6 @@ class CellChecks:
 
 def _needs_of_evaluation(settings: Mapping[str, Any]) -> Iterator[Need]:
     for task in settings["tasks"]:
-        if is_retrieval(task):
-            continue
         named = "stsb" if task in ("space", STSB_DEV) else task
         splits = ("dev",) if named != task else transfer_splits(task) if task not in ALL_STS_TASKS else ()
         for split in splits or (measured_split(task),):

@@ -28,6 +28,7 @@ from holdfast.data.tasks import task_named
 from holdfast.errors import UserError, one_of
 from holdfast.evaluation.adversarial_space import OUTCOMES
 from holdfast.evaluation.evaluation_run import task_names
+from holdfast.evaluation.retrieval import is_retrieval
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import Pipeline, merged
 from holdfast.experiments.input_hashes import OF_TASK, Identities, files_at, task_and_split
@@ -223,7 +224,8 @@ class Planner:
         if not isinstance(spec[name], Mapping):
             raise UserError(f"encoder: {name} must be the settings of another encoder, not {spec[name]!r}")
         same = {key: spec[key] for key in ("model", "corpus") if key in spec}
-        return self._encoder(merged(self.setting.scale.get("encoder", {}), same, spec[name]), seed)
+        trained = {} if "baseline" in spec[name] else self.setting.scale.get("encoder", {})
+        return self._encoder(merged(trained, same, spec[name]), seed)
 
     def _baseline(self, spec: Mapping[str, Any], seed: int) -> Cell:
         """Plan a baseline, as ``holdfast baseline`` makes it."""
@@ -355,6 +357,8 @@ class Planner:
         known = ",".join(word for word in words if word != STSB_DEV)
         tasks = task_names(known, "evaluation: tasks") if known or STSB_DEV not in words else []
         tasks += [STSB_DEV] * (STSB_DEV in words)
+        if searches := [task for task in tasks if is_retrieval(task)]:
+            raise UserError(f"evaluation: tables measure no retrieval, and {searches[0]} is one")
         text = str(spec.get("text", "raw"))
         settings: dict[str, Any] = {
             "tasks": tasks,

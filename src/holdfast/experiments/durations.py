@@ -11,26 +11,30 @@ from holdfast.progress import duration
 
 
 class Durations:
-    """Seconds per unit of a cell's size: the median over the finished cells of its sort, or else of its kind."""
+    """Seconds per unit of a cell's size: the median over the finished cells of its sort, or else of its kind.
+
+    Cells whose sizes have other units tell nothing of each other: one pass over a corpus is not so many sentences.
+    """
 
     def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
-        rates: dict[tuple[str, str], list[float]] = {}
+        rates: dict[tuple[str, str, str], list[float]] = {}
         for record in records:
             kind, settings = record["kind"], record["settings"]
-            rate = record["seconds_of_last_run"] / _size(kind, settings)
-            for sort in {(kind, sort_name(kind, settings)), (kind, "")}:
-                rates.setdefault(sort, []).append(rate)
+            size, unit = _size(kind, settings)
+            for sort in {sort_name(kind, settings), ""}:
+                rates.setdefault((kind, sort, unit), []).append(record["seconds_of_last_run"] / size)
         self._rates = {sort: statistics.median(found) for sort, found in rates.items()}
 
     def of(self, cells: Iterable[Cell]) -> float | None:
-        """Estimate the seconds that cells take, one at a time; None if some cell has no finished one of its kind."""
+        """Estimate the seconds that cells take, one at a time; None if some cell has no finished one like it."""
         seconds = 0.0
         for cell in cells:
-            sort = (cell.kind, sort_name(cell.kind, cell.settings))
-            rate = self._rates.get(sort, self._rates.get((cell.kind, "")))
+            size, unit = _size(cell.kind, cell.settings)
+            sort = (cell.kind, sort_name(cell.kind, cell.settings), unit)
+            rate = self._rates.get(sort, self._rates.get((cell.kind, "", unit)))
             if rate is None:
                 return None
-            seconds += rate * _size(cell.kind, cell.settings)
+            seconds += rate * size
         return seconds
 
 
@@ -53,10 +57,19 @@ def sort_name(kind: str, settings: Mapping[str, Any]) -> str:
     return ", ".join(" ".join(value) if isinstance(value, list) else str(value) for value in values if value)
 
 
-def _size(kind: str, settings: Mapping[str, Any]) -> float:
-    """Return the size that a cell's time grows with: sentences of a training, examples of an attack; else 1."""
+def _size(kind: str, settings: Mapping[str, Any]) -> tuple[float, str]:
+    """Return the size that a cell's time grows with, and its unit."""
     if kind == "translation" and settings.get("sentences"):
-        return float(settings["sentences"])
-    if kind == "encoder" and settings.get("max_steps"):
-        return float(settings["max_steps"] * settings["batch_size"])
-    return float(settings.get("examples") or 1) if kind == "attack" else 1.0
+        return float(settings["sentences"]), "sentences"
+    if kind == "encoder":
+        if settings.get("max_steps"):
+            batch = settings["batch_size"] * (settings.get("accumulate") or 1)
+            return float(settings["max_steps"] * batch), "sentences"
+        return float(settings.get("epochs") or 1), f"passes over {settings.get('corpus')}"
+    if kind == "classifier":
+        passes, texts = float(settings.get("epochs") or 1), settings.get("examples")
+        return (passes * texts, "texts") if texts else (passes, f"passes over {settings.get('task')}")
+    if kind == "attack":
+        texts = settings.get("examples")
+        return (float(texts), "texts") if texts else (1.0, f"all of {settings.get('task')}")
+    return 1.0, f"at most {settings['limit']} rows" if settings.get("limit") else "whole"

@@ -13,7 +13,7 @@ from holdfast.classifiers.training_data import ATTACK_SETS
 from holdfast.data.folder import data_folder
 from holdfast.data.registry import folder_of, locate
 from holdfast.data.sources import resolve
-from holdfast.data.tasks import task_named
+from holdfast.data.tasks import TASKS, task_named
 from holdfast.errors import EndsRun, UserError
 from holdfast.files import expanded, sha256
 from holdfast.model_lookup import model_identity, resolve_model
@@ -24,10 +24,16 @@ OF_TASK = "task:"
 
 
 def task_and_split(corpus: str) -> tuple[str, str] | None:
-    """Return the task and split ("" if not named) of a corpus ``task:TASK`` or ``task:TASK/SPLIT``; else None."""
+    """Return the task and split ("" if not named) of a corpus ``task:TASK`` or ``task:TASK/SPLIT``; else None.
+
+    A task may have slashes in its name, or be a file or folder.
+    """
     if not corpus.startswith(OF_TASK):
         return None
-    task, _, split = corpus.removeprefix(OF_TASK).partition("/")
+    whole = corpus.removeprefix(OF_TASK)
+    if whole in {task.name for task in TASKS} or expanded(whole).exists() or "/" not in whole:
+        return whole, ""
+    task, _, split = whole.rpartition("/")
     return task, split
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -261,6 +261,17 @@ def _settings_in(pipeline: Pipeline, stage: str) -> Mapping[str, Any] | None:
     return settings
 
 
+def whole_names(words: Sequence[str], names: Collection[str]) -> list[str]:
+    """Return the words of an option, joined again where a comma parted a whole name, such as "L2, ε 1e-3"."""
+    found, at = [], 0
+    while at < len(words):
+        ends = (end for end in range(len(words), at, -1) if ", ".join(words[at:end]) in names)
+        end = next(ends, at + 1)
+        found.append(", ".join(words[at:end]))
+        at = end
+    return found
+
+
 def _rows(definition: Definition, settings: ReproduceSettings) -> list[Row]:
     """Return the rows to make.
 
@@ -268,7 +279,8 @@ def _rows(definition: Definition, settings: ReproduceSettings) -> list[Row]:
         UserError: a word of ``--only`` is in the name of no row.
     """
     names = [row.name for row in definition.rows]
-    found = {word: [word] if word in names else [name for name in names if word in name] for word in settings.only}
+    words = whole_names(settings.only, names)
+    found = {word: [word] if word in names else [name for name in names if word in name] for word in words}
     unknown = [word for word, rows in found.items() if not rows]
     if unknown:
         raise UserError(f"--only {','.join(unknown)} is in the name of no row; rows: {', '.join(names)}")
@@ -281,8 +293,10 @@ def _with_columns(definition: Definition, names: Sequence[str]) -> Definition:
     Raises:
         UserError: a name of ``--columns`` is that of no column or average.
     """
+    known = (*definition.columns, *definition.averages)
+    names = whole_names(names, known)
     for name in names:
-        one_of("--columns", name, (*definition.columns, *definition.averages))
+        one_of("--columns", name, known)
     return definition.with_columns(names) if names else definition
 
 

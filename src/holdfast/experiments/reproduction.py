@@ -15,7 +15,7 @@ from holdfast.experiments.definition import known_tables, read_definition
 from holdfast.experiments.differences import differences
 from holdfast.experiments.durations import time_left
 from holdfast.experiments.parallel import WAIT, devices_here, make_in_parallel, ready
-from holdfast.experiments.preparation import Prepared, prepare
+from holdfast.experiments.preparation import Prepared, prepare, whole_names
 from holdfast.experiments.render import latex, markdown
 from holdfast.experiments.reproduce_settings import ReproduceSettings
 from holdfast.experiments.table_rows import average_rows, result_of, value_row
@@ -82,8 +82,8 @@ def reproduce(
             "scale": settings.scale,
             "changes": prepared.applied,
             "overruled": {name: list(rows) for name, rows in prepared.overruled.items()},
-            "only": list(settings.only),
-            "only_columns": list(settings.columns),
+            "only": whole_names(settings.only, [row.name for row in definition.rows]),
+            "only_columns": whole_names(settings.columns, (*definition.columns, *definition.averages)),
             "seeds": settings.seeds,
             "corpus": corpus,
             "resources": dict(vars(settings.resource_names)),

@@ -27,6 +27,7 @@ from holdfast.encoder import Encoder, unwrap
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
 from holdfast.files import expanded, paths_in
+from holdfast.input_limits import limited_to
 from holdfast.models import evaluating
 from holdfast.objectives.contrastive import full_precision
 from holdfast.objectives.dimensions import Cut, whole
@@ -174,11 +175,16 @@ class Anchored(Objective):
         self.original = None
 
     def see_texts(self, texts: Sequence[str], vectors: Tensor | None) -> None:
-        """Take the texts of the bank; without their vectors (N, d) they are encoded by f₀."""
+        """Take the texts of the bank; without their vectors (N, d) they are encoded by f₀.
+
+        They are cut like the texts of the batches, whose limit may be set after the copy was made: a text of which the
+        bank had more would not be recognised as the text itself.
+        """
         if vectors is None:
             assert self.original is not None, "after use_labels the texts come with their vectors"
             model = unwrap(self.original)
-            vectors = torch.from_numpy(encode_sentences(model, texts, precision=resolve("auto", model.device)))
+            with limited_to(model, unwrap(self.model).max_seq_length):
+                vectors = torch.from_numpy(encode_sentences(model, texts, precision=resolve("auto", model.device)))
         self.bank = F.normalize(vectors.to(self.draws.device), dim=1)
 
     def _anchors(self, sentences: Features) -> Tensor:
@@ -202,10 +208,9 @@ class Anchored(Objective):
         """
         texts = recovered_texts(encoder.model, sentences)
         seed, step = self.draws.tolist()
-        wanted = [
-            text is None or self.forms == "both" or random.Random(f"{seed} {step} {text} form").random() < 0.5
-            for text in texts
-        ]
+        ids, mask = sentences["input_ids"], sentences["attention_mask"].bool()
+        names = [ids[row][mask[row]].tolist() if text is None else text for row, text in enumerate(texts)]
+        wanted = [self.forms == "both" or random.Random(f"{seed} {step} {name} form").random() < 0.5 for name in names]
         texts = [text if is_wanted else None for text, is_wanted in zip(texts, wanted, strict=True)]
         versions = [self._draw(texts, f"{seed} {step}", number) for number in range(self.tries)]
         self.diagnostics["unchanged"] = torch.tensor(1 - len(versions[0]) / max(1, sum(wanted)))
