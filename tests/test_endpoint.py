@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from embeddings_server import EmbeddingsServer, as_base64, running_server, vector_of
-from holdfast.endpoint import Endpoint
+from holdfast.audit.audit_settings import AuditSettings
+from holdfast.endpoint import Endpoint, refuse_call_options
 from holdfast.endpoint_cache import EndpointCache
 from holdfast.endpoint_options import EndpointOptions, endpoint_url
 from holdfast.errors import Notice, UserError
@@ -289,10 +290,12 @@ def test_a_query_of_the_url_tells_endpoints_apart_and_is_not_shown(server: Embed
 def test_options_are_checked_and_urls_are_shown_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="--endpoint https://h needs the name of its model: --endpoint-model"):
         EndpointOptions(endpoint="https://h")
-    for name, value in (("endpoint_model", "m"), ("endpoint_rate", 3.0), ("endpoint_retries", 0)):
+    with pytest.raises(UserError, match="--endpoint-model names a model of an endpoint: add --endpoint URL"):
+        EndpointOptions(endpoint_model="m")
+    for name, value in (("endpoint_rate", 3.0), ("endpoint_retries", 0)):
         flag = f"--{name.replace('_', '-')} {value}"
         with pytest.raises(UserError, match=f"^{flag} is of an endpoint: add --endpoint URL, or leave it out$"):
-            EndpointOptions(**{name: value})
+            refuse_call_options(AuditSettings("m", **{name: value}))
     for url in (f"https://me:{KEY}@h/v1", f"https://h/v1?api_key={KEY}", f"https://h/v1?a=b&Token={KEY}"):
         with pytest.raises(UserError, match=r"holds a user or a key, .* variable HOLDFAST_ENDPOINT_KEY") as held:
             EndpointOptions(endpoint=url, endpoint_model="m")

@@ -14,6 +14,7 @@ import random
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime, timezone
 from typing import Any
 
@@ -228,7 +229,7 @@ def load_vector_function(options: Any) -> tuple[VectorFunction, dict[str, Any]]:
 
 
 def refuse_call_options(options: Any) -> None:
-    """Refuse options of calls for a model that is no function, and those of a function for an endpoint.
+    """Refuse options of calls for a model that is no function, of a function for an endpoint, and of no endpoint.
 
     Args:
         options: settings with ``model``, ``call_batch``, ``retries`` and the fields of `EndpointOptions`.
@@ -236,6 +237,9 @@ def refuse_call_options(options: Any) -> None:
     Raises:
         UserError: one of them is given.
     """
+    if options.endpoint is None:
+        own = [each.name for each in fields(EndpointOptions) if each.name != "endpoint"]
+        refuse_given(options, own, "is of an endpoint: add --endpoint URL, or leave it out")
     if not is_function(options.model):
         reason = f"is for call:... and --endpoint, and {options.model} is a model: leave it out"
         refuse_given(options, ("call_batch", "retries"), reason)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated
 
 from holdfast.errors import UserError
 from holdfast.model_lookup import ENDPOINT
-from holdfast.settings import Folder, Spelling, refuse_given
+from holdfast.settings import Folder, Spelling
 
 KEY = "HOLDFAST_ENDPOINT_KEY"
 """Default name of the environment variable with the key."""
@@ -52,13 +52,12 @@ class EndpointOptions:
         """Name the model after the endpoint.
 
         Raises:
-            UserError: there is no model, a model and an endpoint, an endpoint without the name of its model, or an
-                option of an endpoint without one.
+            UserError: there is no model, a model and an endpoint, or an endpoint without the name of its model.
         """
         model = getattr(self, "model", "")
         if self.endpoint is None:
-            own = [each.name for each in fields(EndpointOptions) if each.name != "endpoint"]
-            refuse_given(self, own, "is of an endpoint: add --endpoint URL, or leave it out")
+            if self.endpoint_model is not None:
+                raise UserError("--endpoint-model names a model of an endpoint: add --endpoint URL")
             if not model:
                 raise UserError("missing: 'model' (on the command line or in --config), or --endpoint URL in its place")
             return

@@ -23,6 +23,8 @@ from holdfast.option_parsing import documented_arguments, fitted, kinds_of, read
 
 Settings = TypeVar("Settings")
 
+_SHORT = 60
+"""Characters of a value that a message shows, at most."""
 _NONE = "; None: "
 """The part of a description after which the default is described, for options without a fixed default."""
 
@@ -168,7 +170,7 @@ def refuse_given(settings: Any, names: Iterable[str], reason: str) -> None:
     for name in names:
         value = getattr(settings, name)
         if value != defaults[name]:
-            shown = f" {value}" if isinstance(value, (str, int, float, Path)) else ""
+            shown = f" {value}" if isinstance(value, (str, int, float, Path)) and len(str(value)) <= _SHORT else ""
             raise UserError(f"{flags[name]}{shown} {reason}")
 
 

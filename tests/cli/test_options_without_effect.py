@@ -32,7 +32,6 @@ from holdfast.settings import refuse_given
         ),
         ("evaluate bundled --retries 2", "--retries 2 is for call:... and --endpoint, and bundled is a model"),
         ("evaluate bundled --tasks space --noise typing", "--noise typing does not change the space"),
-        ("evaluate bundled --tasks space --as int8", "--as int8 does not change the space"),
         ("evaluate bundled --qrels dev", "--qrels dev is for retrieval: add --tasks retrieval"),
         ("harden bundled --corpus s.txt --output o --query-share 0.3", "--query-share 0.3 is for --queries: give both"),
         ("harden bundled --corpus s.txt --output o --no-audit --texts s.txt", "--texts s.txt is for the audits, which"),

@@ -173,8 +173,8 @@ def test_compare_pairs_queries_by_collection_and_system(capsys: pytest.CaptureFi
 
 
 WRONG = {
-    "--systems is for retrieval: add --tasks retrieval": ["model", "--systems", "bm25"],
-    "--index is for retrieval: add --tasks retrieval": ["model", "--index", "other"],
+    "--systems bm25 is for retrieval: add --tasks retrieval": ["model", "--systems", "bm25"],
+    "--index other is for retrieval: add --tasks retrieval": ["model", "--index", "other"],
     "--systems does not take 'bm'": ["model", "--tasks", "retrieval:pets", "--data", "data", "--systems", "bm"],
     "retrieval:pest: data/pest has no corpus.jsonl (did you mean 'pets'?)": [
         *("model", "--tasks", "retrieval:pest", "--data", "data"),

@@ -223,14 +223,14 @@ def _encoder(
 
 
 def _check_task_options(settings: EvaluateSettings, names: Sequence[str]) -> None:
-    """Refuse options of retrieval without the task, and those of vectors and texts for the space alone."""
+    """Refuse options of retrieval without the task, and noise for the space alone."""
     from holdfast.evaluation.retrieval import is_retrieval
 
     if not any(map(is_retrieval, names)):
         options = ("systems", "index", "qrels")
         refuse_given(settings, options, "is for retrieval: add --tasks retrieval, or retrieval:NAME")
     if set(names) == {"space"}:
-        refuse_given(settings, ("noise", "forms"), "does not change the space, and nothing else is measured")
+        refuse_given(settings, ("noise",), "does not change the space, and nothing else is measured")
 
 
 def _index(settings: EvaluateSettings) -> SentenceTransformer | None:
