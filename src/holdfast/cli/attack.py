@@ -10,7 +10,7 @@ import typer
 
 from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.cli.app import ATTACK, AsJson, app
-from holdfast.cli.console import console, print_json, setting, table, work_quietly
+from holdfast.cli.console import console, print_json, print_whole, setting, table, work_quietly
 from holdfast.cli.verbs import Call, verb
 from holdfast.errors import UserError
 from holdfast.forms import form_of
@@ -63,8 +63,7 @@ def attack(settings: AttackSettings, call: Call) -> None:
     for name, source in result["protocol"]["opened_resources"].items():
         out.print(f"{name}: {source}")
     if settings.output is not None:
-        see = f"see the texts with: holdfast show {shlex.quote(str(settings.output))}"
-        out.print(see, markup=False, highlight=False, soft_wrap=True)  # a command is copied as one line
+        print_whole(out, f"see the texts with: holdfast show {shlex.quote(str(settings.output))}")
 
 
 def attack_table(result: Mapping[str, Any]) -> Table:

@@ -13,7 +13,7 @@ from holdfast.audit.gate.gate_options import GateOptions
 from holdfast.audit.item_names import item_name
 from holdfast.audit.verdicts import VERDICTS
 from holdfast.cli.app import AUDIT
-from holdfast.cli.console import console, print_json, table, work_quietly
+from holdfast.cli.console import console, print_json, print_whole, table, work_quietly
 from holdfast.cli.diff import one_line
 from holdfast.cli.gate import close_gate, gate_of
 from holdfast.cli.verbs import Call, verb
@@ -58,7 +58,7 @@ def audit(settings: GatedAuditSettings, call: Call) -> None:
 
     call.lock(settings.output)
     with work_quietly():
-        gate = gate_of(settings, possible_items(settings))
+        gate = gate_of(settings, lambda: possible_items(settings))
         result = run(settings, resume=call.resume, console=call.progress, command=call.command)
     if settings.estimate:
         if call.as_json:
@@ -91,10 +91,9 @@ def _print(result: Mapping[str, Any], output: Path | None) -> None:
     for row in worst_examples(result)[:_EXAMPLES]:
         out.print(one_line(row))
     if output is not None:
-        see = f"all texts: holdfast show {shlex.quote(str(output))}"
-        out.print(see, markup=False, highlight=False, soft_wrap=True)
+        print_whole(out, f"all texts: holdfast show {shlex.quote(str(output))}")
     for line in advice(result):
-        out.print(line, highlight=False, markup=False, soft_wrap=True)  # a command is copied as one line
+        print_whole(out, line)
 
 
 def _short(line: str) -> str:

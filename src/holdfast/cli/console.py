@@ -117,6 +117,11 @@ def setting(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+def print_whole(out: Console, line: str) -> None:
+    """Print a line as it is, without breaks: a command in it is copied as one line."""
+    out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
 def print_json(value: Any) -> None:
     """Print the JSON document of a command; a result is printed as in its file."""
     from holdfast.result_layout import SCHEMA

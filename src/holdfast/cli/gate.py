@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,12 +56,12 @@ def end_gate(checks: Sequence[Check], notes: Sequence[str], options: GateOptions
         raise typer.Exit(FAILED)
 
 
-def gate_of(options: GateOptions, items: Sequence[str]) -> tuple[list[Condition], ComparedResult | None]:
+def gate_of(options: GateOptions, items: Callable[[], Sequence[str]]) -> tuple[list[Condition], ComparedResult | None]:
     """Return the conditions and the baseline of an audit's gate, checked before the audit starts.
 
     Args:
         options: the options of the gate.
-        items: the names of all items that the audit may measure.
+        items: returns the names of all items that the audit may measure; called if conditions need them.
 
     Raises:
         UserError: a condition is not valid, names no item of the audit or of the baseline, or needs a baseline; or the
@@ -78,7 +78,7 @@ def gate_of(options: GateOptions, items: Sequence[str]) -> tuple[list[Condition]
 
     baseline = read_baseline(options.against)
     if baseline is None:
-        return parse_conditions(options.fail_if, None, items), None
+        return parse_conditions(options.fail_if, None, items()), None
     if baseline.result["kind"] != "audit":
         raise UserError(f"{baseline.path} is a result of {baseline.result['kind']}, not of audit")
     warn_changed([baseline.path] if baseline.changed else [])

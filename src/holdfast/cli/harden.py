@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.audit.item_names import item_name
 from holdfast.cli.app import AUDIT
-from holdfast.cli.console import console, print_json, table, work_quietly
+from holdfast.cli.console import console, print_json, print_whole, table, work_quietly
 from holdfast.cli.verbs import Call, verb
 from holdfast.hardening.harden_settings import HardenSettings
 
@@ -46,7 +46,7 @@ def harden(settings: HardenSettings, call: Call) -> None:
         out.print(line, highlight=False, markup=False)
     if settings.audited:
         texts = shlex.quote(str(settings.output / AFTER))
-        out.print(f"all texts: holdfast show {texts}", markup=False, highlight=False, soft_wrap=True)
+        print_whole(out, f"all texts: holdfast show {texts}")
     out.print(f'Load it with: SentenceTransformer("{settings.output}")')
 
 

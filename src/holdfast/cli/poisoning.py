@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.console import table
+from holdfast.cli.console import print_whole, table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,8 +36,7 @@ def print_poisoning(out: Console, result: Mapping[str, Any], output: Path | None
     for note in result["protocol"].get("notes", ()):
         out.print(note, highlight=False)
     if output is not None:
-        see = f"see the passages with: holdfast show {shlex.quote(str(output))} --outcome all"
-        out.print(see, markup=False, highlight=False, soft_wrap=True)
+        print_whole(out, f"see the passages with: holdfast show {shlex.quote(str(output))} --outcome all")
 
 
 def _success_table(result: Mapping[str, Any], row: Mapping[str, Any]) -> Table:
