@@ -146,6 +146,12 @@ def test_the_smallest_effects_stand_above_a_table() -> None:
     assert detectable(compared(scale="smoke")) == []
     none = compared() | {"differences": {"results": []}}
     assert detectable(none)[0].startswith("Minimum detectable effect: unknown, as nothing is compared")
+    equal = compared()
+    for row in equal["differences"]["results"]:
+        row["metrics"]["detectable"] = 0.0
+    assert detectable(equal) == [
+        "Minimum detectable effect: unknown, as no item differs between the rows that are compared."
+    ]
 
 
 def test_numbers_of_the_smoke_scale_have_no_differences_from_published_ones(settings: Settings) -> None:

@@ -26,7 +26,7 @@ from holdfast.edits.tokenizer_normaliser import with_normaliser
 from holdfast.edits.word_vectors import read_word_vectors
 from holdfast.encoding import Vectors
 from holdfast.errors import UserError
-from holdfast.files import exclusive, one_line_write_errors, sha256
+from holdfast.files import check_folder_place, exclusive, one_line_write_errors, sha256
 from holdfast.input_limits import Cuts, cut_line, input_limit
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import read_as
@@ -90,8 +90,7 @@ def make_baseline(
 
 
 def _refuse_used(output: Path) -> None:
-    if output.exists() and not output.is_dir():
-        raise UserError(f"{output} is a file; --output takes a folder")
+    check_folder_place("--output", output)
     if output.is_dir() and {path.name for path in output.iterdir()} - {LOCK_FILE}:
         raise UserError(f"{output} is not empty: choose an empty or new --output folder")
 

@@ -27,6 +27,8 @@ def tasks_of_mteb(settings: EvaluateSettings, names: Sequence[str]) -> list[Any]
         check_folder_place("--export-mteb", settings.export_mteb)
     if settings.mteb_cache is not None and not names:
         raise UserError("--mteb-cache is for tasks of mteb: add --tasks mteb:NAME")
+    if settings.mteb_cache is not None:
+        check_folder_place("--mteb-cache", settings.mteb_cache)
     if not names:
         return []
     for flag, value in (("--noise", settings.noise), ("--as", settings.forms)):

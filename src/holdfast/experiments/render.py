@@ -206,6 +206,8 @@ def detectable(result: Mapping[str, Any]) -> list[str]:
             ends = (end(row["metrics"]["detectable"] for row in own) for end in (min, max))
             low, high = (f"{value:.{own[0]['digits']}f}" for value in ends)
             ranges.append(f"{column} {low}" + (f" to {high}" if high != low else ""))
+    if not ranges:
+        return ["Minimum detectable effect: unknown, as no item differs between the rows that are compared."]
     line = (
         f"Minimum detectable effect, in points from {protocol['against']}: {', '.join(ranges)}. A true difference of "
         "this size has p < 0.05, before the correction of Holm, with a probability of 80 %; for one seed a row it is "
