@@ -17,7 +17,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from holdfast.adversary.gradient_encoder import recovered_texts
+from holdfast.adversary.gradient_encoder import recovered_texts, with_texts
 from holdfast.attacks.encoder_targets import DriftTarget
 from holdfast.cli import main
 from holdfast.edits.random_edits import RandomEdits
@@ -132,6 +132,14 @@ def test_the_prompt_is_no_part_of_a_text_that_is_changed(here: Path) -> None:
     assert encoder.text_mask(features).tolist() == [[0, 0, 1, 1], [0, 0, 1, 1]]
     assert recovered_texts(model, features) == ["dog sings", "a cat"]
     assert np.abs(model.encode(["dog sings", "a cat"]) - before).max() < 1e-6
+
+
+def test_a_text_without_tokens_may_be_changed_beside_others(here: Path) -> None:
+    model = trainable(load_sentence_transformer("static", device="cpu"))
+    features = Encoder(model).tokenise(["", "the man runs", "a dog"])
+    found = with_texts(model, features, {1: "the dog runs", 2: "a man"})
+    assert found["input_ids"].dtype == torch.long
+    assert found["attention_mask"].sum(dim=1).tolist() == [0, 3, 2]
 
 
 def test_a_perturbation_enters_the_mean_once(here: Path) -> None:

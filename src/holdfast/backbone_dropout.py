@@ -18,8 +18,11 @@ def has_dropout(model: nn.Module) -> bool:
 
 @contextlib.contextmanager
 def dropout_of(model: nn.Module, probability: float | None) -> Iterator[None]:
-    """Set another dropout probability inside the block; None: keep the model's own."""
-    found = _probabilities(model) if probability is not None else []
+    """Set another dropout probability inside the block; None: keep the model's own.
+
+    The dropout of adapters keeps its own.
+    """
+    found = _probabilities(model, adapters=False) if probability is not None else []
     before = [getattr(module, name) for module, name in found]
     for module, name in found:
         setattr(module, name, float(probability or 0.0))
@@ -30,10 +33,12 @@ def dropout_of(model: nn.Module, probability: float | None) -> Iterator[None]:
             setattr(module, name, own)
 
 
-def _probabilities(model: nn.Module) -> list[tuple[nn.Module, str]]:
+def _probabilities(model: nn.Module, *, adapters: bool = True) -> list[tuple[nn.Module, str]]:
     """Return the attributes with a probability of dropout: ``p`` of dropout modules, and numbers of other modules."""
     found: list[tuple[nn.Module, str]] = []
-    for module in model.modules():
+    for path, module in model.named_modules():
+        if not adapters and "lora_dropout" in path:
+            continue
         if isinstance(module, nn.Dropout):
             found.append((module, "p"))
         else:

@@ -485,7 +485,9 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
         assert f"{words[0]} is for holdfast's own tasks" in refused(capsys, "bundled", "--tasks", STS, *words)
     assert "--mteb-cache is for tasks of mteb" in refused(capsys, "bundled", "--mteb-cache", "x")
     Path("file").write_text("")
-    assert "file is a file; --mteb-cache takes a folder" in refused(capsys, "bundled", "--tasks", STS, "--mteb-cache", "file")
+    assert "file is a file; --mteb-cache takes a folder" in refused(
+        capsys, "bundled", "--tasks", STS, "--mteb-cache", "file"
+    )
     assert "file is a file; --export-mteb takes a folder" in refused(
         capsys, "bundled", "--tasks", "stsb", "--export-mteb", "file"
     )

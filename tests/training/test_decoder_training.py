@@ -20,6 +20,7 @@ from holdfast.errors import UserError
 from holdfast.files import sha256
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import METHODS
+from holdfast.results import read_result
 from warm import WarmPython
 
 DIE = Path(__file__).with_name("die.py")
@@ -103,6 +104,21 @@ def test_a_model_without_dropout_has_no_dropout_views(
     assert plain.transformers_model.config.attention_dropout == 0, "the finished model has its own configuration"
     own = encode_sentences(load_sentence_transformer(str(tmp_path / "out"), device="cpu"), texts)
     np.testing.assert_allclose(plain.encode(texts), own, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(("method", "option"), [("anchored", "dropout"), ("consert", "encoder_dropout")])
+def test_a_given_dropout_is_used_by_methods_that_train_without(
+    method: str, option: str, tiny: Path, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["train", method, "--model", str(tiny), "--corpus", str(corpus), *SMALL, "--selection", "last"]
+    for name, words in (("own", []), ("given", ["--dropout", "0.5"])):
+        assert main([*given, "--output", str(tmp_path / name), *words]) == 0
+    own, dropped = (read_result(tmp_path / name / "results.json")["protocol"]["options"] for name in ("own", "given"))
+    assert (own[option], dropped[option]) == (False, True)
+    assert sha256(tmp_path / "own" / "model.safetensors") != sha256(tmp_path / "given" / "model.safetensors")
+    capsys.readouterr()
+    assert main([*given, "--output", str(tmp_path / "no"), "--dropout", "0.5", "--set", f"{option}=false"]) == 2
+    assert f"{method}: {option}=false turns off the dropout that is given" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

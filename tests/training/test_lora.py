@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from methods import OPTIONS
 from safetensors import safe_open
 from sentence_transformers import SentenceTransformer
 
+from holdfast.adapters import Lora, add_lora
+from holdfast.backbone_dropout import dropout_of
 from holdfast.cli import main
 from holdfast.errors import UserError
 from holdfast.files import sha256
@@ -119,6 +122,39 @@ def test_a_wrong_name_is_told_before_anything_is_loaded(
     error = capsys.readouterr().err
     assert "--lora has no 'rank' (did you mean 'r'?)" in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("method", ["anchored", "ct", "consert"])
+def test_dropout_of_adapters_is_refused_where_the_encoder_trains_without(
+    method: str, tiny: Path, corpus: Path, tmp_path: Path
+) -> None:
+    name = "encoder_dropout" if method == "consert" else "dropout"
+    given = {"method": method, "lora": "r=2,dropout=0.5", "max_steps": 2}
+    with pytest.raises(UserError, match=rf"{method} trains without dropout: --lora dropout=X .*--set {name}=true"):
+        train(config(tiny, corpus, tmp_path / "out", **given))
+    assert not (tmp_path / "out").exists()
+    options = {**OPTIONS.get(method, {}), name: True}
+    for lora in ("r=2,dropout=0.5", "r=2"):
+        train(config(tiny, corpus, tmp_path / lora, **{**given, "lora": lora, "options": options}))
+    trained = {sha256(tmp_path / lora / "model.safetensors") for lora in ("r=2,dropout=0.5", "r=2")}
+    assert len(trained) == 2
+
+
+def test_adapters_keep_their_own_dropout(tiny: Path) -> None:
+    model = load_sentence_transformer(str(tiny), pooling="cls", device="cpu")
+    add_lora(model, Lora.parse("r=2,dropout=0.3"), "base")
+
+    def probabilities() -> dict[str, set[float]]:
+        found: dict[str, set[float]] = {"adapters": set(), "encoder": set()}
+        for name, module in model.named_modules():
+            if isinstance(module, torch.nn.Dropout):
+                found["adapters" if "lora_dropout" in name else "encoder"].add(module.p)
+        return found
+
+    before = probabilities()
+    with dropout_of(model, 0.25):
+        assert probabilities() == {"adapters": {0.3}, "encoder": {0.25}}
+    assert probabilities() == before
 
 
 def test_random_keys_do_not_go_with_adapters(tiny: Path, corpus: Path, tmp_path: Path) -> None:

@@ -19,7 +19,13 @@ def padded(
     fill = {"input_ids": tokenizer.pad_token_id, "token_type_ids": tokenizer.pad_token_type_id, "attention_mask": 0}
     names = [name for name in fill if name in encoded]
     columns = [
-        pad_sequence([torch.tensor(encoded[name][row]) for row in rows], True, fill[name], tokenizer.padding_side)
+        # A row without tokens would have floats.
+        pad_sequence(
+            [torch.tensor(encoded[name][row], dtype=torch.long) for row in rows],
+            True,
+            fill[name],
+            tokenizer.padding_side,
+        )
         for name in names
     ]
     # One copy for all, since each copy to a GPU waits.

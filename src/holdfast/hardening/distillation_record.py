@@ -15,7 +15,7 @@ from holdfast.input_limits import lowered
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.objectives.anchored import Anchored
 from holdfast.text_prompts import prompt_protocol
-from holdfast.training.method_options import method_options, option_defaults
+from holdfast.training.method_options import method_options, option_defaults, with_dropout
 
 METHOD = "anchored"
 _TRAINING = (
@@ -30,7 +30,8 @@ def objective_options(settings: DistillSettings) -> dict[str, Any]:
     Raises:
         UserError: an unknown option, or a value of a wrong type.
     """
-    return ({"dropout": True} if settings.dropout else {}) | method_options(METHOD, None, settings.options)
+    options = method_options(METHOD, None, settings.options)
+    return with_dropout(METHOD, options) if settings.dropout else options
 
 
 def settings_record(settings: DistillSettings, student: Student) -> dict[str, Any]:

@@ -96,6 +96,7 @@ class Anchored(Objective):
     TITLE: ClassVar = "Anchored"
     SYNONYMS_OPTION: ClassVar = "synonyms"
     FILE_OPTIONS: ClassVar = ("misspellings",)
+    DROPOUT_OPTION: ClassVar = "dropout"
     OWN_POSITIVES: ClassVar = "their anchors are the original encoder's vectors"
     IDEA: ClassVar = (
         "changed sentences keep the vectors, and the neighbours, that the original encoder gives the clean ones"

@@ -83,6 +83,7 @@ class ConSERT(ContrastiveObjective):
     )
     PRESETS: ClassVar = {"paper": {"temperature": 0.1, "duplicates": "keep"}}  # printed with a learning rate of 5e-7
     COST: ClassVar = 0.94
+    DROPOUT_OPTION: ClassVar = "encoder_dropout"
     TRAINING: ClassVar = {"learning_rate": 2e-5, "batch_size": 96, "epochs": 1.0}
 
     def __init__(

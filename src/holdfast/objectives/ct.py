@@ -61,6 +61,7 @@ class ContrastiveTension(Objective):
         "ICLR 2021."
     )
     PRESETS: ClassVar = {"paper": {"duplicates": "keep"}}
+    DROPOUT_OPTION: ClassVar = "dropout"
     COST: ClassVar = 1.04
     TRAINING: ClassVar = {"learning_rate": 1e-5, "batch_size": 16, "epochs": 1.0}
 

@@ -86,6 +86,9 @@ class Objective(TrainingAttackOptions, nn.Module, ABC):
     SYNONYMS_OPTION: ClassVar[str | None] = None
     """Option that names sources of synonyms; tables of experiments look them up in the data folder, and hash them."""
 
+    DROPOUT_OPTION: ClassVar[str | None] = None
+    """Option that turns the encoder's dropout on, which is off by default; None: the method trains with it."""
+
     PAPER_OPTIONS: ClassVar[Mapping[str, Any]] = {"duplicates": "keep"}
     """Options whose defaults are not the papers'. Tables of experiments use these values unless they set others; the
     values are no part of a training's identity there."""

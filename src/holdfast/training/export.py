@@ -62,7 +62,7 @@ def model_card(
     Args:
         record: the run's record (``run.json``): method, options, base model, corpus, training settings, versions.
         selection: how the weights were chosen: ``protocol``, and if a step was selected ``step`` and ``score``, or
-            ``line``, a sentence on the choice.
+            ``line``, a sentence on the choice; ``typo_entries``, if the choice took those of the record out.
         sts_rows: rows of :func:`holdfast.evaluation.sts.evaluate_sts`; None: no test data was available.
     """
     method = objective_class(record["method"])
@@ -74,7 +74,7 @@ def model_card(
     }
     chosen = f", step {selection['step']} with {selection['score']:.2f}" if "score" in selection else ""
     chosen = f"; {selection['line']}" if "line" in selection else chosen
-    training = "\n".join(f"| {key} | `{value}` |" for key, value in _settings(record))
+    training = "\n".join(f"| {key} | `{value}` |" for key, value in _settings(record, selection))
     return f"""---
 {yaml.safe_dump(front, sort_keys=False).strip()}
 ---
@@ -115,7 +115,7 @@ def _shortening(record: Mapping[str, Any]) -> str:
     )
 
 
-def _settings(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _settings(record: Mapping[str, Any], selection: Mapping[str, Any]) -> list[tuple[str, Any]]:
     corpus = record["corpus"]
     rows: list[tuple[str, Any]] = [
         ("method", record["method"]),
@@ -132,8 +132,8 @@ def _settings(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
         rows.append(("trained weights", f"adapters (LoRA): {settings}"))
     if sizes := record.get("matryoshka"):
         rows.append(("trained at dimensions (Matryoshka)", ", ".join(map(str, sizes))))
-    if entries := record.get("typo_entries"):
-        rows.append(("misspellings in the vocabulary, trained from the vectors of their words", f"{entries:,}"))
+    if entries := selection.get("typo_entries", record.get("typo_entries")):
+        rows.append(("misspellings in the vocabulary, which begin with the vectors of their words", f"{entries:,}"))
     training = dict(record["training"])
     training.pop("epochs" if training["max_steps"] else "max_steps")  # the one that did not decide
     rows += [(key.replace("_", " "), value) for key, value in training.items()]

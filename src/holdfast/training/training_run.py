@@ -44,7 +44,7 @@ from holdfast.training.adapter_training import adapter_base, check_lora, trainab
 from holdfast.training.corpus_checks import refuse_single_text, share_in_first_batches
 from holdfast.training.cpu import FreedMemory, fast_on_cpu
 from holdfast.training.export import export, model_card
-from holdfast.training.method_options import method_options, objective_class, option_defaults
+from holdfast.training.method_options import method_options, objective_class, option_defaults, with_dropout
 from holdfast.training.sharding import sharding_requested
 from holdfast.training.teacher_vectors import read_vectors
 from holdfast.training.train_config import TrainConfig, resolved_selection
@@ -99,9 +99,7 @@ def plan(config: TrainConfig, *, console: Console | None = None) -> dict[str, An
     Raises:
         UserError: an error in the settings, the model or the corpus.
     """
-    objective_type = objective_class(config.method)
-    options = method_options(config.method, config.preset, config.options)
-    options = objective_type.completed_options(options, config.data)
+    objective_type, options = _method(config)
     config = config.completed(objective_type)
     memory_of(config.plan_memory or DEFAULT_MEMORY)  # an error before the model is loaded
     if (lora := config.adapters) is not None:
@@ -126,9 +124,7 @@ def plan(config: TrainConfig, *, console: Console | None = None) -> dict[str, An
 
 
 def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | None) -> dict[str, Any]:
-    objective_type = objective_class(config.method)
-    options = method_options(config.method, config.preset, config.options)
-    options = objective_type.completed_options(options, config.data)
+    objective_type, options = _method(config)
     config = config.completed(objective_type)
     if config.matryoshka is not None:
         parse_dimensions(config.matryoshka)  # an error before the model is loaded
@@ -172,6 +168,18 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
     with dropout_of(model, config.dropout):  # before objectives copy the model
         objective = _objective(config, objective_type, model, options)
         return _run(config, model, objective, corpus, run, shard, choice)
+
+
+def _method(config: TrainConfig) -> tuple[type[Objective], dict[str, Any]]:
+    """Return the objective's class and its options, other than the defaults."""
+    kind = objective_class(config.method)
+    options = method_options(config.method, config.preset, config.options)
+    if config.dropout:
+        options = with_dropout(config.method, options)
+    if config.adapters is not None and config.adapters.dropout:
+        reason = "--lora dropout=X has no effect unless the encoder's is turned on"
+        options = with_dropout(config.method, options, reason=reason)
+    return kind, kind.completed_options(options, config.data)
 
 
 def _trainable(config: TrainConfig, model: SentenceTransformer) -> SentenceTransformer:

@@ -38,7 +38,8 @@ def test_misspellings_are_trained_along_and_resumed(here: Path, monkeypatch: pyt
     assert clean["metrics"]["same_top1"] > 90
     model = SentenceTransformer("whole", device="cpu")
     assert len(model.tokenizer) == len(SentenceTransformer("old", device="cpu").tokenizer) + entries
-    assert f"| {entries} |" in Path("whole/README.md").read_text(encoding="utf-8").replace("`", "")
+    card = Path("whole/README.md").read_text(encoding="utf-8").replace("`", "")
+    assert f"misspellings in the vocabulary, which begin with the vectors of their words | {entries} |" in card
     asked = GoalEvaluator.__call__
 
     def stops(self: GoalEvaluator, model: Any, *given: Any, **named: Any) -> dict[str, float]:
@@ -79,6 +80,8 @@ def test_the_original_is_kept_without_them(here: Path, monkeypatch: pytest.Monke
     assert all(bool((after[name] == before[name]).all()) for name in before)
     old, new = (SentenceTransformer(name, device="cpu") for name in ("old", "new"))
     assert old.tokenizer.get_vocab() == new.tokenizer.get_vocab()
+    assert result["selected"]["typo_entries"] == 0 < result["protocol"]["typo_entries"]
+    assert "misspellings in the vocabulary" not in Path("new/README.md").read_text(encoding="utf-8")
     assert all(row["metrics"]["difference"] == 0.0 for row in result["results"])
 
 

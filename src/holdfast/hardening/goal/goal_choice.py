@@ -125,8 +125,9 @@ class GoalChoice:
         """Measure interpolations of the last and the best step with the original, and keep the best admissible ones.
 
         Returns:
-            ``selected`` (the step, the weight, and ``curve``, all that was measured) and ``old_index``, rows for the
-            result, measured on held-out texts that chose nothing.
+            ``selected`` (the step, the weight, ``curve``, all that was measured, and ``typo_entries`` if the choice
+            took the misspellings out of the vocabulary) and ``old_index``, rows for the result, measured on held-out
+            texts that chose nothing.
         """
         trained = {last: weights_of(model)}
         if best.step is not None and best.step != last:
@@ -145,6 +146,7 @@ class GoalChoice:
         rows = self._reported(model, chosen is None)
         if self.plain is not None and chosen is None:
             self.plain.restore(model)
+            selected["typo_entries"] = 0
         return {"selected": selected, "old_index": rows}
 
     # --- parts ------------------------------------------------------------------------------------------------------
