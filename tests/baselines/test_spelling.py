@@ -168,6 +168,14 @@ def test_a_negation_and_an_address_stay(text: str, corrected: str) -> None:
     assert SpellingCorrection.of(["it doesnt work"] * 3)("it doesnt work") == "it doesnt work"
 
 
+def test_british_and_american_forms_and_signs_of_html_stay() -> None:
+    texts = ["the palaeolithic tools", "a virtualisation of it", "he will get the lot"]
+    correct = SpellingCorrection.of(texts * 3)
+    for text in ("the paleolithic tools", "a virtualization of it", "the &lt;b&gt;lot&lt;/b&gt;"):
+        assert correct(text) == text
+    assert correct("the palaeolithc tools") == "the palaeolithic tools"
+
+
 def test_a_word_is_not_joined_with_an_abbreviation() -> None:
     correct = SpellingCorrection.of(["their camera is broken"] * 3)
     assert correct("the ir camera is broken") == "their camera is broken"

@@ -12,5 +12,5 @@ def test_changes_without_meaning() -> None:
     assert upper_case("THE DOG") is None
     assert toggle_full_stop("The dog.") == "The dog"
     assert toggle_full_stop("The dog ") == "The dog."
-    assert [toggle_full_stop(text) for text in ("Dog?", "Dog...", "", "😀")] == [None] * 4
+    assert [toggle_full_stop(text) for text in ("Dog?", "Dog...", "", "😀", "at 7 a.m.")] == [None] * 5
     assert add_trailing_space("a") == "a "

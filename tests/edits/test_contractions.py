@@ -59,6 +59,10 @@ def test_both_ways(full: str, short: str) -> None:
     assert full in made("contraction", short)
 
 
+def test_no_second_contraction_of_one_verb() -> None:
+    assert made("contraction", "They know it isn't red.") == {"They know it is not red."}
+
+
 def test_has_behind_an_adverb() -> None:
     assert made("contraction", "She's always been ill.") == {"She has always been ill."}
     assert made("contraction", "Where's he going?") == {"Where is he going?"}

@@ -161,6 +161,12 @@ def test_a_noun_becomes_another_of_its_kind(edits, text, pattern, kind):
         assert found[1] in listed(NOUNS[kind])
 
 
+def test_a_colour_of_people_is_none(edits):
+    assert results(edits[1], "It has a white roof.")
+    for people in ("children", "lawyer", "teachers", "society", "brother"):
+        assert all("white" in text for text in results(edits[1], f"They met the white {people}."))
+
+
 def test_a_noun_whose_plural_is_its_singular(edits):
     assert not any("deers" in text or "sheeps" in text for text in results(edits[1], "The dogs ran.", seeds=200))
     assert results(edits[1], "They saw sheep in the wood.") == set()

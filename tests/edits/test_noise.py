@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from holdfast.edits.edit import ENGLISH, Edit
 from holdfast.edits.noise import NOISE, Noise, noise_edits, noisy
+from holdfast.edits.sound_alikes import sound_alikes
+from holdfast.edits.speech_edit import Speech
 from holdfast.errors import UserError
 
 SENTENCES = [
@@ -200,6 +202,26 @@ def test_speech_mishears_words_as_words_of_like_sound() -> None:
         assert made.text == made.text.strip()
         assert "  " not in made.text
         assert all(word.isalpha() for word in made.text.split())
+
+
+def test_speech_hears_negations_contractions_letters_and_abbreviations() -> None:
+    speech = Speech()
+    text = "He didn't not say it's the dog's x UN within the knot, without a notable note"
+    for seed in range(200):
+        made = speech(text, random.Random(seed), 1.0)
+        assert made is not None
+        words = made.text.split()
+        assert [words.count(word) for word in ("not", "without", "didnt", "its", "dogs", "x", "un")] == [1] * 7
+        assert not {"no", "nor", "never", "cannot"} & set(words)
+
+
+@pytest.mark.parametrize(
+    ("word", "heard"), [("xiv", False), ("tv", False), ("mix", True), ("mild", True), ("not", False)]
+)
+def test_words_that_may_be_heard(word: str, heard: bool) -> None:
+    sounds = sound_alikes()
+    assert word in sounds.rank
+    assert (word in {other for words in sounds.heard.values() for other in words}) == heard
 
 
 def test_synthetic_typos_are_in_content_words_and_keep_their_first_letters() -> None:

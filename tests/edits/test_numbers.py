@@ -34,6 +34,10 @@ from holdfast.edits.numbers import number_edits
         ("He came on 5 March.", r"He came on (1?\d|2[0-8]) March\."),
         ("It starts at 5 pm today.", r"It starts at (\d|1[0-2]) pm today\."),
         ("season 5 of it", r"season \d\d? of it"),
+        ("It starts at 11 a.m. today.", r"It starts at (\d|1[0-2]) a\.m\. today\."),
+        ("They won the 1977 elections.", r"They won the (19|20)\d\d elections\."),
+        ("It grew since 1980 numerous times.", r"It grew since (19|20)\d\d numerous times\."),
+        ("It has 1500 seats.", r"It has \d{3,4} seats\."),
     ],
 )
 def test_a_number_becomes_another_of_its_form(text, pattern):
@@ -54,6 +58,9 @@ def test_a_number_becomes_another_of_its_form(text, pattern):
         "one dog",
         "It has 1 room.",
         "It is 5 km (3 mi) long.",
+        "It is 454 ft (138m) tall.",
+        "It lies five miles (8 km) south.",
+        "It is 31 km/19 mi away.",
         "twenty-two dogs",
         "first of all",
         "the first half",

@@ -85,6 +85,10 @@ def test_a_quantifier_becomes_its_opposite(edit, text, made):
         "the Best Western",
         "No. 5 is alive.",
         "both more and less",
+        "We are all vessels.",
+        "Such experience better enables it.",
+        "It needs a win in the worst way.",
+        "More dead in the town",
         "",
     ],
 )

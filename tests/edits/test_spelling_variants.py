@@ -46,6 +46,7 @@ def test_both_ways(british, american):
         ("whilst here", "while here"),
         ("ten metres", "ten meters"),
         ("a programme", "a program"),
+        ("a world-wide plan", "a worldwide plan"),
     ],
 )
 def test_one_way(british, american):
@@ -150,6 +151,9 @@ def test_the_two_before_a_noun():
         "a five-year plan",
         "Then the two performed in Rome.",
         "Then the two were friends.",
+        "five hundred dogs",
+        "two dozen dogs",
+        "his five thousandth dog",
         "",
     ],
 )

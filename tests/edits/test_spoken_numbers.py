@@ -28,6 +28,8 @@ def speech() -> Speech:
             "$1.5 billion, US$1, 20 € and $ 5m",
             "one point five billion dollars us one dollar twenty euros and five million dollars",
         ),
+        ("for $13.5 Billion or 2 Million", "for thirteen point five billion dollars or two million"),
+        ("call 020 now", "call 020 now"),
         ("at 3:30pm, 3:05 or 4:00", "at three thirty pm three oh five or four o'clock"),
         ("5,10,15: 3-2, 1990-2000", "five ten fifteen three two nineteen ninety two thousand"),
         ("a 10-year-old in 4K", "a ten year old in four k"),

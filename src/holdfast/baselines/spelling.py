@@ -91,8 +91,9 @@ _CONTRACTIONS = {
     "shes": "she's",
 }
 """Contractions typed without their apostrophe that are no other words: the nearest word would often lack the *not*."""
-_OF_ADDRESSES = re.compile(r"://|www\.|@|\w:?\\\w|[^\W\d_]\.[^\W\d_]")
-"""A part of an address of the web, of mail or of a file; the whole run without blanks is left as it is."""
+_OF_ADDRESSES = re.compile(r"://|www\.|@|\w:?\\\w|[^\W\d_]\.[^\W\d_]|&\w+;")
+"""A part of an address of the web, of mail or of a file, or a sign as HTML writes it; the run without blanks stays."""
+_BRITISH = re.compile(r"(?P<ae>[ao]e)|(?P<s>(?<=\w{3}i)s(?=e[sdr]?\b|ing\b|ations?\b))")
 _LONGEST = 40
 """Letters of a word that is corrected, at most: longer runs are no words, and words near them are slow to find."""
 _SHORT_PART = 3
@@ -200,7 +201,7 @@ class SpellingCorrection:
         found = [
             (self._in_context(before, near, after) + error + (self._model.log_capital(near) if name else 0.0), near)
             for near, error in self._near(word, known)
-            if _keeps_accents(word, near)
+            if _keeps_accents(word, near) and _american(word) != _american(near)
         ]
         if not (name or known):
             found += self._parted(word, before, after)
@@ -310,6 +311,11 @@ def _tokens(text: str) -> Iterator[_Token]:
 def _keeps_accents(word: str, near: str) -> bool:
     """Return True if a near word has all letters of a word that are not ASCII: nobody types an accent by mistake."""
     return word.isascii() or all(letter in near for letter in word if not letter.isascii())
+
+
+def _american(word: str) -> str:
+    """Return a word in its American spelling, as far as letters tell: words that differ by it alone are no errors."""
+    return _BRITISH.sub(lambda found: "e" if found["ae"] else "z", word)
 
 
 def _capitalised(word: str) -> str:

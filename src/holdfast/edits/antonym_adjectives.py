@@ -14,8 +14,9 @@ enormous > tiny
 giant > tiny ; before NOUN ; not before CAPITAL
 high = low ; not before technology points jumper jumpers jumping school schools court tech definition fidelity
     street speed jump tide seas priest ; not after so ; not after metres meters m feet ft inches cm storeys
-    stories NUM
-tall > short ; not after feet foot ft metres meters m cm inches in storeys stories NUM
+    stories NUM ; not behind metres meters m feet foot ft
+tall > short ; not after feet foot ft metres meters m cm inches in storeys stories NUM DIGIT ; not behind metres
+    meters m feet foot ft
 long > short ; not behind feet foot ft m km mm inches cm ; not after feet foot millimetres centimetres metres
     meters m km kilometres kilometers miles mile years months so as how hours days minutes NUM inches cm mm all ;
     not before VERB ADV ago before after as enough since time run way term answer
@@ -79,7 +80,7 @@ difficult = easy ; not after find it
 fast = slow ; before NOUN . ; not before food breeding bowler track growing asleep lane forward break and motion
 loud = quiet
 noisy = quiet
-rough = smooth
+rough = smooth ; not before equivalent equivalents
 thin > thick
 loose = tight
 pure = impure ; not before mathematics
@@ -90,7 +91,7 @@ common > rare ; not before in ground ancestor name names law sense era practice 
 rare > common
 popular > unpopular ; not before vote music culture science front song songs book books with demand
 famous > obscure ; not before for
-unknown > famous ; before NOUN . ; not before number date
+unknown > famous ; before NOUN . ; not before number date ; not behind date dates year born died death birth
 public = private ; before NOUN ; not before relations school schools health domain library transport company
     companies company's limited opinion sector eye schooled road secretary
 male = female

@@ -156,7 +156,7 @@ criticise > praise
 criticize > praise
 attack > defend
 defend > attack ; not before champion champions championship ; not near against from
-fail > manage ; before to
+fail > manage ; before to ; not near any anything anyone anybody
 manage > fail ; before to
 succeed > fail ; before in
 gain > lose ; before independence popularity control power weight support access territory momentum ground recognition
@@ -227,5 +227,5 @@ education, low key, strong suit, public house, public works, deep sea, death met
 of story, no end, dead end, end up, week end, front line, birth rate, in the morning, morning after, give birth,
 gave birth, giving birth, left hand drive, well known, new wave, new year, brand new, large scale, small scale, by
 and large, at large, easy going, upper class, lower class, lower case, upper case, inner city, soft drink, native
-american, big time, small time, no man, fast food
+american, big time, small time, no man, fast food, wee hours of the morning
 """

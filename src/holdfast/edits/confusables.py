@@ -110,10 +110,13 @@ def readings_in_mixed_words() -> Mapping[str, str]:
 
 @functools.cache
 def look_alikes() -> Mapping[str, str]:
-    """Return the letters that look like an ASCII letter, as one string, by ASCII letter."""
+    """Return the letters that look like an ASCII letter, as one string, by ASCII letter.
+
+    Letters that are written from right to left are not among them: they change the order of the word.
+    """
     found: dict[str, list[str]] = {}
     for character, letter in latin_readings().items():
-        if character.isalpha():
+        if character.isalpha() and unicodedata.bidirectional(character) not in ("R", "AL"):
             found.setdefault(letter, []).append(character)
     return MappingProxyType({letter: "".join(sorted(characters)) for letter, characters in sorted(found.items())})
 

@@ -109,7 +109,7 @@ def _verb_after(sentence: Sentence, place: int) -> Iterator[Changes]:
         after is None
         or not after.text[0].isalnum()
         or verb.text != verb.low
-        or after.low in {"and", "or", "but", "not"}
+        or after.low in {"and", "or", "but", "not", "n't"}
     ):
         return
     if place and (sentence[place - 1].low in _STRESSED_AFTER or sentence[place - 1].low in _CLITICS):

@@ -43,7 +43,11 @@ _NO_COLOUR_OF = frozenset(
     comedy power energy party area areas spaces light lights list lists house race majority population community
     families family skin squirrel fox whale ink cell cells south nationalist supremacist eye minority students
     voters slaves americans peas salad onion onions gram fever ray day grass movement star giant line lines flag
-    army guard room sox devils giants hat dye
+    army guard room sox devils giants hat dye child children baby babies boy boys girl girls kid kids teen teens
+    teenager teenagers youth youths adult adults male males female females guy guys folk folks townsfolk individual
+    individuals society vote votes voter resident residents citizen citizens neighborhood neighborhoods neighbourhood
+    minister attorney lawyer lawyers judge officer officers president congressman senator mayor soldier soldiers
+    worker workers trucker truckers settler settlers immigrant immigrants player players elite household households
     """.split()
 )
 _IRREGULAR = {"knife": "knives", "wolf": "wolves", "fisherman": "fishermen", "puppy": "puppies"}
@@ -71,6 +75,7 @@ def _plural(noun: str) -> str:
 _MEN = frozenset("brother father grandfather nephew son uncle".split())
 _SPANS = ("week", "month", "year", "decade")  # "last day" is not said
 _COLOURS = listed(COLOURS)
+_PEOPLE = ("person", "kin", "officer")
 
 
 def _listed_kinds() -> dict[str, str]:
@@ -204,7 +209,10 @@ def _is_colour(tagged: TaggedText, at: int) -> bool:
     before, after = tagged.before(at), tagged.after(at)
     if tagged.is_part(at) or tagged.is_name(at) or after is None or tagged.tags[after] != "NOUN":
         return False
-    if tagged.words[after][0].isupper() or tagged.lower[after] in _NO_COLOUR_OF:
+    noun = tagged.lower[after]
+    if tagged.words[after][0].isupper() or noun in _NO_COLOUR_OF:
+        return False
+    if _KINDS.get(_SINGULARS.get(noun, noun), "").partition(",")[0] in _PEOPLE:  # of a person it is no colour
         return False
     if before is None:
         return True

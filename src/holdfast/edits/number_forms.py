@@ -13,8 +13,9 @@ from holdfast.edits.words import Words
 _LEAST, _MOST = 2, 12  # numbers that are written as words as often as in digits
 _MONTH = "|".join(MONTHS)
 _NO_PART = r"(?<![\w.,:/#&@$£€+*=~^'\u2019\u2010-\u2015\u2212-])"
+_SCALES = "hundreds?|thousands?|million|billion|trillion|dozen|score|hundredth|thousandth"
 _WORD_BEHIND = (
-    r"(?= (?!(?:million|billion|per|percent|and|or|to|by|two|three|four|five|six|seven|eight|nine|ten|for)\b)[a-z]{3})"
+    rf"(?= (?!(?:{_SCALES}|per|percent|and|or|to|by|two|three|four|five|six|seven|eight|nine|ten|for)\b)[a-z]{{3}})"
 )
 # A word before a number that makes a name with it (season 2, chapter two), or a range.
 _NAMING = frozenset(

@@ -27,7 +27,10 @@ _NUMBER = re.compile(
 _WORD_BEFORE = re.compile(r"([^\W\d_][\w.'’]*)[\s(]*[$£€]?$")
 _WORD_AFTER = re.compile(r"[\s-]([^\W\d_]+)")
 _NUMBER_NEAR = re.compile(rf"(?:{_DIGITS}|\b(?:{'|'.join(CARDINALS)})\b)", re.IGNORECASE)
-_CONVERSION = re.compile(r"\d[^()\d]{0,25}\([^()\d]{0,12}\d[^()]*\)|\d[^()\d]{0,12}/ ?\d")
+_CONVERSION = re.compile(
+    rf"(?:\d[\d.,]*|\b(?:{'|'.join(CARDINALS)})\b)(?:[^()\d]{{0,25}}\([^()\d]{{0,12}}\d[^()]*\)|[^()\d]{{0,12}}/ ?\d)",
+    re.IGNORECASE,
+)
 _YEAR = re.compile(r"\b(?:1[0-9]|20)\d\d\b")
 
 _LATEST_YEAR = 2024
@@ -52,7 +55,11 @@ _FIXED = frozenset(
     """.split()
 )
 _DETERMINERS = frozenset("the his her their its a".split())
-_HOURS = frozenset("am pm a.m p.m o'clock".split())
+_HOUR_BEHIND = re.compile(r"\s(?:[ap]\.?m\b|o['’]clock)", re.IGNORECASE)
+_BEFORE_YEARS = frozenset("the in since of by until till from".split())
+
+
+_NO_PLURALS = ("was", "is", "has", "as", "his", "its", "series")
 
 
 class _Found(NamedTuple):
@@ -154,7 +161,9 @@ def _is_year(around: _Around) -> bool:
     if not _YEAR.fullmatch(number):
         return False
     after = around.after
-    plural = after.islower() and after.endswith("s") and after not in ("was", "is", "has", "as", "his", "its", "series")
+    plural = after.islower() and after.endswith("s") and not after.endswith("ous") and after not in _NO_PLURALS
+    # "the 1977 elections": also a quantity here has another in its place.
+    plural = plural and around.before.lower() not in _BEFORE_YEARS
     return not plural and after not in ("km", "m", "ft", "metre", "meter", "people", "men", "percent")
 
 
@@ -177,7 +186,7 @@ def _drawing(match: re.Match[str], around: _Around) -> Callable[[random.Random],
         return None
     if "." not in plain and 1 <= int(plain) <= 31 and around.is_day:
         return lambda rng: _other(range(1, 29), int(plain), rng)
-    if around.after.lower() in _HOURS:
+    if _HOUR_BEHIND.match(around.text, around.end):
         return lambda rng: _other(range(1, 13), int(plain), rng) if plain.isdigit() else None
     if float(plain) in (0.0, 1.0) or plain.startswith("00") or (plain[0] == "0" and "." not in plain):
         return None

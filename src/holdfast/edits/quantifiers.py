@@ -14,7 +14,8 @@ all_of_the > none_of_the ; not after not
 all_of > none_of ; before his her its their these those them us which ; not after not
 all_the > some_of_the ; before PLURAL ADJ ; not after not of at with for in way time nearly almost virtually on
 all > some ; before PLURAL ADJ people ; not before kinds sorts times other ages means intents odds sides parts
-    costs of right ; not after of at above not nearly almost virtually after and with in they we you us them it ;
+    costs of right ; not after is are was were ; not after of at above not nearly almost virtually after and with in
+    they we you us them it ;
     not after NOUN made
 some_of > all_of ; before the his her its their these those them us which ; not after at
 some > all ; before PLURAL people ; not before times sort ways kinds years days months weeks hours minutes miles ;
@@ -153,12 +154,13 @@ heavier = lighter
 heaviest = lightest
 brighter > darker
 safer > more_dangerous
-better > worse ; not before known half understand understanding ; not after had ; not after one go
+better > worse ; not before known half understand understanding VERB ; not after had ; not after one go
 worse > better ; not before yet ; not after make matters even
 best > worst ; after the his her their its s ; before NOUN ADJ of way ; not before known seller sellers selling
     man friend friends interests interest practices efforts western
-worst > best ; after the his her their its s ; before NOUN ADJ of
+worst > best ; not before way ; after the his her their its s ; before NOUN ADJ of
 more > less ; before ADJ ADV ; not after once no any some and the two three one many ; not before often than or . then
+    dead injured wounded
 more > fewer ; before PLURAL people ; not after once no any some and two three one many DIGIT NUM few several with
 less > more ; before ADJ ADV ; not before than
 most > least ; before ADJ ADV ; after the its his her their s ; not before of recent

@@ -44,6 +44,8 @@ _TIME = frozenset(
 _SUBJECT_CASE = {"me": "I", "him": "he", "her": "she", "us": "we", "them": "they", "it": "it", "you": "you"}
 _OBJECT_CASE = {subject.lower(): object_ for object_, subject in _SUBJECT_CASE.items()}
 _QUANTIFIERS = frozenset("several many most few more other some such various young old new large small local".split())
+_COMPLEMENTS = {"to", "for", "between", "about"}
+_ORDINARY = {"DT", "IN", "NN", "NNS", "JJ", "JJR", "JJS", "RBR", "RBS", "CD", "PRP$"}
 _AFTER_OBJECT = {"IN", "TO", "RB", "CC", ".", ":"}
 _NOT_AFTER_OBJECT = frozenset("that than of which who whom whose as including like such not n't & ( \" “".split())
 
@@ -67,6 +69,7 @@ class RolesSwapped(GrammaticalEdit):
             end is None
             or by_follows
             or _has_complement(sentence, end)
+            or _is_bound(sentence, begin, end)
             or not may_exchange(sentence[clause.begin : clause.subject_end], sentence[begin:end])
         ):
             return []
@@ -75,9 +78,17 @@ class RolesSwapped(GrammaticalEdit):
 
 
 def _has_complement(sentence: Sentence, end: int) -> bool:
-    """Return True for "an answer" before "to": the noun would leave its complement behind."""
-    return (
-        end < len(sentence) and sentence[end].low in {"to", "for", "between"} and sentence[end - 1].tag in {"NN", "NNS"}
+    """Return True for "an answer" before "to", or a list: the noun would leave its complement behind."""
+    if end == len(sentence):
+        return False
+    following = sentence[end].low
+    return following == ":" or (following in _COMPLEMENTS and sentence[end - 1].tag in {"NN", "NNS"})
+
+
+def _is_bound(sentence: Sentence, begin: int, end: int) -> bool:
+    """Return True for an object that is the country "US", or before a reflexive, which means the subject."""
+    return [token.text for token in sentence[begin:end]] == ["US"] or any(
+        token.low.endswith(("self", "selves")) for token in sentence[begin:]
     )
 
 
@@ -241,7 +252,7 @@ def keeps_capital(token: Token) -> bool:
     """Return True if the first word of a sentence has a capital in any place, such as a name and "I"."""
     if token.tag == "PRP":
         return token.low == "i"
-    ordinary = token.tag in {"DT", "IN", "NN", "NNS", "JJ", "CD", "PRP$"} and token.text[1:] == token.low[1:]
+    ordinary = token.tag in _ORDINARY and token.text[1:] == token.low[1:]
     return not (token.text == "A" or ordinary)
 
 

@@ -9,16 +9,19 @@ from __future__ import annotations
 import functools
 import math
 import random
+import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.edits.word_frequency import english_word_counts
+from holdfast.edits.words import NEGATIONS
 
 _KNOWN = 30_000
 """Number of the most frequent words that may be heard; a recogniser writes no rarer ones."""
 _BEST = 4
 _MOST_REMEMBERED = 100_000  # words whose sound-alikes are kept; a search takes a millisecond
+_ROMAN = re.compile(r"(?=..)(?!mix$)m{0,3}(cm|cd|d?c{0,3})(xc|xl|l?x{0,3})(ix|iv|v?i{0,3})")
 _ENDINGS = ("s", "ed", "d", "ing", "es", "r", "ly")
 
 
@@ -31,6 +34,7 @@ class SoundAlikes:
         code: the function that gives a word's metaphone code.
         similarity: the similarity of two spellings, 0 to 1.
         heard: words that may be heard by each code, and by each code without one of its sounds; frequent words first.
+            Negations, which would change the meaning, Roman numerals and abbreviations without a vowel are not heard.
     """
 
     rank: Mapping[str, int]
@@ -69,7 +73,7 @@ class SoundAlikes:
         """Draw a word that differs by an ending (*claim*, *claimed*); None if the dictionary has none."""
         forms = [word + ending for ending in _ENDINGS]
         forms += [word.removesuffix(ending) for ending in _ENDINGS if word.endswith(ending)]
-        known = [form for form in forms if len(form) > 1 and self.rank.get(form, _KNOWN) < _KNOWN]
+        known = [form for form in forms if self.rank.get(form, _KNOWN) < _KNOWN and _is_heard(form)]
         return rng.choice(known) if known else None
 
     def apart(self, word: str, rng: random.Random) -> str | None:
@@ -84,7 +88,7 @@ class SoundAlikes:
 
     def _nearest(self, part: str) -> str | None:
         """Return the word of the same code that is spelt most alike, the part itself if it is a word."""
-        if self.rank.get(part, _KNOWN) < _KNOWN:
+        if self.rank.get(part, _KNOWN) < _KNOWN and _is_heard(part):
             return part
         same = [word for word in self.heard.get(self.code(part), ()) if self.code(word) == self.code(part)]
         return max(same, key=lambda word: self.similarity(part, word), default=None)
@@ -100,10 +104,17 @@ def sound_alikes() -> SoundAlikes:
     heard: dict[str, list[str]] = defaultdict(list)
     for word in words[:_KNOWN]:
         code = jellyfish.metaphone(word)
-        if code and word.isalpha():
+        if code and word.isalpha() and _is_heard(word):
             for key in {code, *_shorter(code)} if len(code) > 1 else {code}:
                 heard[key].append(word)
     return SoundAlikes(rank, jellyfish.metaphone, jellyfish.jaro_winkler_similarity, heard)
+
+
+def _is_heard(word: str) -> bool:
+    """Return True for a word that may be heard in place of another."""
+    if len(word) == 1:
+        return word in ("a", "i")
+    return word not in NEGATIONS and _ROMAN.fullmatch(word) is None and not set(word).isdisjoint("aeiouy")
 
 
 def _shorter(code: str) -> list[str]:

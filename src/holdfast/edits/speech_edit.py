@@ -10,7 +10,7 @@ from holdfast.edits.chosen_words import drawn_order, number_to_change
 from holdfast.edits.edit import ENGLISH, Change, Edit, Edited, edited
 from holdfast.edits.sound_alikes import SoundAlikes, sound_alikes
 from holdfast.edits.spoken_numbers import spoken_numbers
-from holdfast.edits.words import STOP_WORDS, Words
+from holdfast.edits.words import APOSTROPHES, NEGATIONS, STOP_WORDS, Words
 
 MISHEARD: Mapping[str, float] = {
     "function": 0.14,
@@ -32,7 +32,8 @@ class Speech(Edit):
 
     Case and punctuation are gone and numbers are words, whatever the strength; a share ``strength`` of the words is
     misheard: rare words and names most often, which become more frequent words of like sound, sometimes two; others get
-    another ending; function words become others or are dropped.
+    another ending; function words become others or are dropped. Negations, contractions, possessives, letters and
+    abbreviations in capitals are heard.
     """
 
     NAME: ClassVar = "speech"
@@ -49,7 +50,7 @@ class Speech(Edit):
         numbers = list(spoken_numbers(text))
         spans = words.spans
         free = [not any(change.begin < end and begin < change.end for change in numbers) for begin, end in spans]
-        weights = [self._weight(word) if ok else 0.0 for word, ok in zip(words.words, free, strict=True)]
+        weights = [self._weight(words, place) if ok else 0.0 for place, ok in enumerate(free)]
         heard: dict[int, str] = {}
         left = number_to_change(strength, len(spans))
         for place in drawn_order(weights, rng):
@@ -65,10 +66,15 @@ class Speech(Edit):
         made = self._written(text, Words.of(text), list(spoken_numbers(text)), {})
         return text if made is None else made.text
 
-    def _weight(self, word: str) -> float:
-        if not word.isalpha():
+    def _weight(self, words: Words, place: int) -> float:
+        word = words.words[place]
+        is_letter = len(word) == 1 and word.lower() not in ("a", "i")
+        is_abbreviation = len(word) > 1 and word.isupper() and not words.text.isupper()
+        if not word.isalpha() or is_letter or is_abbreviation or words.is_contracted(place):
             return 0.0
         word = word.lower()
+        if word in NEGATIONS:  # the meaning stays
+            return 0.0
         if word in STOP_WORDS:
             return MISHEARD["function"]
         rank = self.sounds.rank.get(word)
@@ -119,4 +125,4 @@ def _outside(begin: int, end: int, changes: Sequence[Change]) -> Iterator[tuple[
 
 def _gap(gap: str, *, first: bool, last: bool) -> str:
     """Return what remains of a gap: nothing of an apostrophe, else a space between two words."""
-    return "" if first or last or gap in ("'", "’") else " "
+    return "" if first or last or gap in APOSTROPHES else " "

@@ -56,8 +56,8 @@ coordinate|coordinated|coordinating|coordination|coordinator; e-mail|e-mails ema
 reelected|reelection; post-war postwar; pre-war prewar; non-profit nonprofit; semi-final|semi-finals|semi-finalist
 semifinal|semifinals|semifinalist; quarter-final|quarter-finals|quarter-finalist
 quarterfinal|quarterfinals|quarterfinalist; line-up|line-ups lineup|lineups; on-line online;
-co-founder|co-founders|co-founded cofounder|cofounders|cofounded; make-up makeup; take-over takeover; world-wide
-worldwide; nation-wide nationwide; multi-national multinational; anti-war antiwar; co-author|co-authored
+co-founder|co-founders|co-founded cofounder|cofounders|cofounded; make-up makeup;
+multi-national multinational; anti-war antiwar; co-author|co-authored
 coauthor|coauthored; inter-war interwar; sub-species subspecies; play-off|play-offs playoff|playoffs; cease-fire
 ceasefire; pre-existing preexisting; re-used reused; re-use reuse; micro-organisms microorganisms; mini-series
 miniseries; best-seller bestseller; hand-made handmade; home-made homemade
@@ -67,7 +67,7 @@ _ONE_WAY = """
 whilst while; learnt learned; burnt burned; spelt spelled; leant leaned; dreamt dreamed; licence license; practise
 practice; practised practiced; practising practicing; tyre tire; tyres tires; storey story; storeys stories;
 programme program; programmes programs; sizeable sizable; metre meter; metres meters; gaol jail; kerb curb; per_cent
-percent; draught draft
+percent; draught draft; take-over takeover; world-wide worldwide; nation-wide nationwide
 """
 
 

@@ -29,7 +29,7 @@ _NUMBER = re.compile(
         | \d{1,3}(?:,\d{3})+(?!,\d)(?:\.\d+)? | \d{1,2}(?:,\d\d)+,\d{3}(?!,\d)(?:\.\d+)? | \d+(?:\.\d+)? | \.\d+
     ))(?P=number)(?!\.\d)
     (?:\s?(?P<percent>%) | \s?(?P<after>[£€]) | \s?°\s?(?P<degrees>[CF]\b|)
-       | (?:(?P<ordinal>st|nd|rd|th) | \s(?P<size>thousand|million|billion|trillion) | (?P<unit>[^\W\d_]{1,5}))?
+       | (?:(?P<ordinal>st|nd|rd|th) | \s(?P<size>(?i:thousand|million|billion|trillion)) | (?P<unit>[^\W\d_]{1,5}))?
          (?![^\W_]))
     """,
     re.VERBOSE,
@@ -54,7 +54,9 @@ def _spoken(match: re.Match[str]) -> str | None:
     digits = number.replace(",", "")
     if len(digits) > _LONGEST or not digits.isascii() or (unit == "s" and digits.isdigit()):
         return None
-    size = found["size"] or ""
+    if len(digits) > 1 and digits.isdigit() and digits[0] == "0":  # of a telephone number, an address or a code
+        return None
+    size = (found["size"] or "").lower()
     if currency:
         if unit and unit.lower() not in _SIZES:
             return None

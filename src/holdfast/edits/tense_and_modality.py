@@ -194,9 +194,10 @@ def _future(clause: Clause) -> Changes | None:
     """Return the change of a past or present into "will" and the base form, before the adverbs: "will also visit"."""
     sentence, verb = clause.sentence, clause.verb
     base = "be" if verb.low in BE | {"is"} else "have" if verb.low in HAVE else lemma(verb.low)
-    if base is None:
+    following = sentence[clause.finite + 1].low if clause.finite + 1 < len(sentence) else ""
+    if base is None or following == "n't":
         return None
-    if base == "be" and clause.finite + 1 < len(sentence) and sentence[clause.finite + 1].low == "not":
+    if base == "be" and following == "not":
         end = sentence[clause.finite + 1].end
         return (_replaced(verb, "will"), (end, end, " be"))
     if base == "be" and _adverbs_end(clause) is not None:

@@ -41,6 +41,12 @@ STOP_WORDS = frozenset(
 )
 """English function words, and the parts of contractions split at the apostrophe; lower case."""
 
+NEGATIONS = frozenset("no not never none nor neither nothing nobody noone nowhere without cannot".split())
+"""English words that negate; lower case."""
+
+APOSTROPHES = ("'", "’")
+_CLITICS = frozenset("s t d m ll re ve".split())
+
 
 @dataclass(frozen=True)
 class Words:
@@ -64,6 +70,15 @@ class Words:
     def text(self) -> str:
         """The text."""
         return "".join(self.parts)
+
+    def is_contracted(self, place: int) -> bool:
+        """Return True if a word is half of a contraction or possessive, as both words of "that's" and "dog's"."""
+        words = self.words
+        return any(
+            self.parts[2 * second] in APOSTROPHES and words[second].lower() in _CLITICS
+            for second in (place, place + 1)
+            if 0 < second < len(words)
+        )
 
     @property
     def words(self) -> tuple[str, ...]:
