@@ -55,6 +55,15 @@ def test_the_estimate_of_a_function(
         assert "estimate: 40 texts, at most 160 texts to encode and about " in message.err
 
 
+@pytest.mark.parametrize(("options", "limit"), [([], 1e-9), (["--examples", "2", "--texts-per-item", "9"], 0.0)])
+def test_exact_numbers_have_no_limit_of_time(
+    here: Path, options: list[str], limit: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["audit", "lm", "--texts", "mine.txt", "--items", "blank", "--max-seconds", "1e-9", "--estimate", "--json"]
+    assert main([*words, *options]) == 0
+    assert json.loads(capsys.readouterr().out)["estimate"]["limit"] == limit
+
+
 def test_every_audit_begins_with_its_estimate(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "lm", "--texts", "mine.txt", "--items", "blank", "--texts-per-item", "7"]) == 0
     lines = capsys.readouterr().err.splitlines()

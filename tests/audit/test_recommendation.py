@@ -85,7 +85,7 @@ def test_what_a_hardening_does_not_mend_is_said() -> None:
     lines = advice(result(*((name, side, "breaks") for name, side in weak)))
     assert lines[0].startswith("to harden it: holdfast harden 'my encoder' --corpus")
     assert lines[1:] == [
-        "against bidi.reversed: holdfast baseline normalised --model 'my encoder' --output normalised",
+        "against bidi.reversed: normalise texts before encoding (holdfast.edits.normalising.normalise)",
         "hardening does not mend emoji, voice",
         "hardening does not make these move: roles",
     ]
@@ -105,6 +105,24 @@ def test_the_command_that_normalises_is_accepted(monkeypatch: pytest.MonkeyPatch
     assert taken[1].pooling == "mean"
     (line,) = advice(result(("confusables", "hold", "bends"), pooling="max"))
     assert "takes no --pooling max: save the model with it first" in line
+
+
+def test_what_no_tokeniser_undoes_is_undone_before_encoding() -> None:
+    first, second = advice(result(("bidi.reversed", "hold", "bends"), ("bidi", "hold", "bends")))
+    assert first.startswith("against bidi: holdfast baseline normalised")
+    assert second == "against bidi.reversed: normalise texts before encoding (holdfast.edits.normalising.normalise)"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "then"),
+    [
+        ({"left_out": ["typos: 5 of 9 texts"]}, "; some was left out for time: raise --max-seconds"),
+        ({"left_out": [], "texts": {"source": "mine.txt"}}, ""),
+        ({"texts": {"source": "STS-B dev"}}, "; next, audit the model on your own texts: --texts FILE"),
+    ],
+)
+def test_the_next_audit_depends_on_the_texts_and_the_time(protocol: dict[str, Any], then: str) -> None:
+    assert advice(result(("typos", "hold", "holds"), **protocol)) == [f"every measured item holds{then}"]
 
 
 def test_functions_and_models_that_hold() -> None:

@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 from holdfast.cli import main
+from holdfast.evaluation.retrieval_metrics import RETRIEVAL_METRICS
 from holdfast.results import new_result, write_result
 
 N = 60
@@ -164,6 +165,42 @@ def test_few_pairs_are_not_resampled(capsys: pytest.CaptureFixture[str]) -> None
         baseline = write("base.json", [stability(0.9 + 0.001 * i for i in range(count))])
         worse = write("worse.json", [stability(0.8 + 0.001 * i for i in range(count))])
         assert run(capsys, worse, "--against", baseline)[0] == code, count
+
+
+def test_a_single_text_is_not_compared_by_its_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its interval has no width, so that any other value would be outside."""
+
+    def one(value: float) -> dict[str, Any]:
+        metrics = {"stability": value, "stability_low": value, "stability_high": value}
+        return {"task": "audit-word-order", "split": "all", "n": 1, "metrics": metrics, "headline": "stability"}
+
+    answers = found([1] * 30)
+    baseline, worse = write("base.json", [one(0.99), answers]), write("worse.json", [one(0.98), answers])
+    code, out, _ = run(capsys, worse, "--against", baseline)
+    assert (code, "word-order.stability is not comparable: a single text has no interval" in out) == (0, True)
+
+
+def test_bm25_is_no_condition_and_lost_has_a_direction(capsys: pytest.CaptureFixture[str]) -> None:
+    def search(system: str, lost: float) -> dict[str, Any]:
+        metrics = {"lost": lost, "lost_low": lost - 1, "lost_high": lost + 1}
+        metrics |= dict.fromkeys(RETRIEVAL_METRICS, 50.0)
+        row = {"task": "retrieval", "split": "queries", "collection": "c", "system": system, "n": 30}
+        return {
+            **row,
+            "metrics": metrics,
+            "headline": "recall@1",
+            "items": {name: [1.0, 0.0] * 15 for name in RETRIEVAL_METRICS},
+        }
+
+    files = [
+        write(name, [search("encoder", lost), search("bm25", 0.0)], kind="evaluate")
+        for name, lost in (("base.json", 5.0), ("worse.json", 9.0))
+    ]
+    code, out, err = run(capsys, files[1], "--against", files[0])
+    assert (code, out, err) == (0, "1 condition: 0 failed\n", "")
+    condition = "retrieval.queries.lost worse than baseline"
+    code, out, _ = run(capsys, files[1], "--against", files[0], "--fail-if", condition)
+    assert (code, "failed: " in out) == (1, True)
 
 
 def test_labelled_sets_of_other_pairs_are_not_paired(capsys: pytest.CaptureFixture[str]) -> None:

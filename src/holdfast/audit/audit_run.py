@@ -249,7 +249,7 @@ def _estimate(settings: AuditSettings, texts: Texts, pace: float, selection: Ite
         queries=queries_of(attacked, attacks),
         seconds_per_text=pace,
         call_batch=settings.call_batch if is_function(settings.model) else None,
-        limit=settings.max_seconds,
+        limit=0.0 if None not in (settings.examples, settings.texts_per_item) else settings.max_seconds,
     )
 
 

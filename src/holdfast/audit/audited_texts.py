@@ -17,6 +17,9 @@ from holdfast.data.untrusted_lines import MAX_ROW_CHARS
 from holdfast.edits.words import Words
 from holdfast.errors import UserError
 
+DEFAULT_SOURCES = ("STS-B dev", "this Python's documentation")
+"""Names of the sources from which texts are drawn where none is given, the first that is there."""
+
 POOL = 1000
 """Number of texts of the neighbour search, from which the texts of each item are the first ones."""
 CORPUS_HEAD = 100_000
@@ -71,9 +74,9 @@ def _source(texts: str | None, data: Path | None) -> tuple[list[str], str]:
         return lines, texts
     pairs = local_sts("dev", data)
     if pairs is not None:
-        return [*pairs.sentences1, *pairs.sentences2], "STS-B dev"
+        return [*pairs.sentences1, *pairs.sentences2], DEFAULT_SOURCES[0]
     try:
-        return load_python_prose(), "this Python's documentation"
+        return load_python_prose(), DEFAULT_SOURCES[1]
     except UserError as error:
         raise UserError(
             "this Python has too little documentation to sample texts from: name a corpus with --texts"

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from holdfast.audit.audited_texts import DEFAULT_SOURCES
 from holdfast.audit.card import column_of
 from holdfast.audit.item_names import item_name
 from holdfast.baselines.registry import POOLED
@@ -20,8 +21,10 @@ _FOUND_BY = {"noise": "typos", "neighbours": "adversarial-typos", "advsts-typos"
 """Items with the same changes as another one."""
 _BY_DEFAULT = ("typos", "adversarial-typos", "synonyms", "adversarial-synonyms", "advsts")
 """Items whose changes a hardening learns without further options."""
-_NORMALISED = ("zero-width", "confusables", "bidi", "bidi.reversed")
+_NORMALISED = ("zero-width", "confusables", "bidi")
 """Items whose changes a tokeniser that reads a text as a person does undoes (docs/normalise.md)."""
+_BEFORE_ENCODING = "bidi.reversed"
+"""The item whose change no tokeniser undoes: the order of the letters."""
 
 
 def advice(result: Mapping[str, Any]) -> list[str]:
@@ -40,7 +43,7 @@ def advice(result: Mapping[str, Any]) -> list[str]:
         lines.append(f"too few texts for a verdict on {', '.join(few)}: {_more_texts(rows)}")
     if not weak:
         least = "every measured item holds" if not few else "nothing else bends or breaks"
-        return [*lines, f"{least}; next, audit the model on your own texts: --texts FILE"]
+        return [*lines, f"{least}{_next_audit(result['protocol'])}"]
     if is_function(result["model"]):
         lines.append(
             "a function cannot be hardened: harden the model behind it with `holdfast harden MODEL`, and audit it again"
@@ -53,11 +56,24 @@ def advice(result: Mapping[str, Any]) -> list[str]:
     normalised = [name for name in left if name in _NORMALISED]
     if normalised:
         lines.append(f"against {', '.join(normalised)}: {_normalising(result)}")
-    if others := [name for name in dict.fromkeys(left) if name not in _NORMALISED]:
+    if _BEFORE_ENCODING in left:
+        lines.append(
+            f"against {_BEFORE_ENCODING}: normalise texts before encoding (holdfast.edits.normalising.normalise)"
+        )
+    if others := [name for name in dict.fromkeys(left) if name not in (*_NORMALISED, _BEFORE_ENCODING)]:
         lines.append(f"hardening does not mend {', '.join(others)}")
     if moved:
         lines.append(f"hardening does not make these move: {', '.join(moved)}")
     return lines
+
+
+def _next_audit(protocol: Mapping[str, Any]) -> str:
+    """Return what an audit that found nothing is followed by: more time, own texts, or nothing."""
+    if protocol.get("left_out"):
+        return "; some was left out for time: raise --max-seconds"
+    if protocol.get("texts", {}).get("source", DEFAULT_SOURCES[0]) in DEFAULT_SOURCES:
+        return "; next, audit the model on your own texts: --texts FILE"
+    return ""
 
 
 def _normalising(result: Mapping[str, Any]) -> str:

@@ -69,7 +69,7 @@ def compare(settings: CompareSettings, call: Call) -> None:
             "vectors were measured in several forms (--as)"
         )
         if len(settings.results) < 2 and not any(Path(name).exists() for name in settings.results[0].split(",")):
-            raise alone
+            raise UserError(f"{settings.results[0]} is no file; {alone}")
         sides = [read_side(words) for words in settings.results]
         if len(sides) < 2 and not forms and not any(form_of(row) for row in sides[0].sources[0].result["results"]):
             raise alone

@@ -131,6 +131,7 @@ def noisy(
         misspellings: known misspellings of words, from which the noise "typing" draws.
 
     Raises:
+        TypeError: ``texts`` is a single text.
         ValueError: the strength is not between 0 and 1.
         UserError: the kind is unknown.
 
@@ -138,6 +139,8 @@ def noisy(
         >>> noisy(["How many points did the defence surrender?"], "case.lower")
         ['how many points did the defence surrender?']
     """
+    if isinstance(texts, str):
+        raise TypeError("texts are a list: write [text] for a single one")
     (edit,) = noise_edits([kind], misspellings=misspellings)
     share = NOISE[kind].strength if strength is None else strength
     if not 0.0 <= share <= 1.0:

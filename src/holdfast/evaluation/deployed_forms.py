@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.encoding import Vectors
+from holdfast.errors import UserError
 from holdfast.evaluation.dense_search import NearestDocuments, Positions
 from holdfast.evaluation.vectors import Encode, LoadedTask
 from holdfast.forms import FittedForm, Form
@@ -43,7 +44,10 @@ class FormTask:
     def score(self, encode: Encode) -> dict[str, Any]:
         """Return the row of results of the form."""
         fitted = self.form.fitted(encode(list(dict.fromkeys(self.calibrated_on.sentences))))
-        row = self.task.score(lambda texts: fitted.documents(encode(texts)))
+        try:
+            row = self.task.score(lambda texts: fitted.documents(encode(texts)))
+        except UserError as error:  # the plain form has a score
+            raise UserError(f"--as {self.form}: {error}; leave this form out") from error
         return {**row, "form": str(self.form), "vectors": fitted.record()}
 
 

@@ -105,6 +105,8 @@ def _by_intervals(metric: str, row: Measured | None, baseline: Measured | None) 
     for each, where in ((row, "the result"), (baseline, "the baseline")):
         if metric not in each.metrics:
             return f"not measured in {where}: {each.reason}"
+    if min(each.row.get("n", 2) for each in (row, baseline)) < 2:
+        return "a single text has no interval"
     ends = [each.metrics.get(f"{metric}_{end}") for each in (row, baseline) for end in ("low", "high")]
     if any(end is None for end in ends):
         return "no values of single texts that both have, and no intervals"

@@ -29,7 +29,7 @@ _BETTER: Mapping[str, Better] = MappingProxyType(
         ),
         **dict.fromkeys(
             (
-                *("success_rate", "pull", "neighbour_changed", "alignment", "uniformity"),
+                *("success_rate", "pull", "neighbour_changed", "lost", "alignment", "uniformity"),
                 *("without_vector", "different_texts", "batch_difference"),
             ),
             "lower",

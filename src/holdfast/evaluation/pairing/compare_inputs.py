@@ -126,7 +126,7 @@ def common(keys: Sequence[Sequence[RowKey]], sources: Sequence[ComparedResult]) 
         )
         raise UserError(f"the results have no task in common: {contents}")
     everything = dict.fromkeys(chain.from_iterable(keys))
-    left = [name_of(key) for key in everything if key not in shared]
+    left = list(dict.fromkeys(name_of(key) for key in everything if key not in shared))
     return shared, [f"not in all of the results: {', '.join(left)}"] if left else []
 
 
