@@ -174,6 +174,8 @@ def test_british_and_american_forms_and_signs_of_html_stay() -> None:
     for text in ("the paleolithic tools", "a virtualization of it", "the &lt;b&gt;lot&lt;/b&gt;"):
         assert correct(text) == text
     assert correct("the palaeolithc tools") == "the palaeolithic tools"
+    typed = SpellingCorrection.of(["he goes to the tomatoes", "she goes there"] * 3)
+    assert typed("he ges to the tomates") == "he goes to the tomatoes", "an o before an e may be left out"
 
 
 def test_a_word_is_not_joined_with_an_abbreviation() -> None:

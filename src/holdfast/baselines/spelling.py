@@ -93,7 +93,7 @@ _CONTRACTIONS = {
 """Contractions typed without their apostrophe that are no other words: the nearest word would often lack the *not*."""
 _OF_ADDRESSES = re.compile(r"://|www\.|@|\w:?\\\w|[^\W\d_]\.[^\W\d_]|&\w+;")
 """A part of an address of the web, of mail or of a file, or a sign as HTML writes it; the run without blanks stays."""
-_BRITISH = re.compile(r"(?P<ae>[ao]e)|(?P<s>(?<=\w{3}i)s(?=e[sdr]?\b|ing\b|ations?\b))")
+_BRITISH = re.compile(r"(?P<ae>[ao]e(?!s?\b)(?<=\w{2}e)(?=\w{3}))|(?P<s>(?<=\w{3}i)s(?=e[sdr]?\b|ing\b|ations?\b))")
 _LONGEST = 40
 """Letters of a word that is corrected, at most: longer runs are no words, and words near them are slow to find."""
 _SHORT_PART = 3

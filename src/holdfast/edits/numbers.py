@@ -57,8 +57,6 @@ _FIXED = frozenset(
 _DETERMINERS = frozenset("the his her their its a".split())
 _HOUR_BEHIND = re.compile(r"\s(?:[ap]\.?m\b|o['’]clock)", re.IGNORECASE)
 _BEFORE_YEARS = frozenset("the in since of by until till from".split())
-
-
 _NO_PLURALS = ("was", "is", "has", "as", "his", "its", "series")
 
 
