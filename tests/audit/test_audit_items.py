@@ -53,13 +53,13 @@ def test_each_number_is_held_against_its_own_thresholds() -> None:
         context: Any = SimpleNamespace(
             space=space,
             settings=SimpleNamespace(seed=1),
-            few_texts=SimpleNamespace(texts=["The dog"]),
+            few_texts=SimpleNamespace(texts=["The dog"] * verdicts.LEAST),
             encoded=lambda copies: copies,
         )
         if surface:
             (item,) = random_change_items.surface_items(context, "audit-case", "upper").measure(context)
             return str(item.row["verdict"])
-        moved: Any = SimpleNamespace(copies=[1])
+        moved: Any = SimpleNamespace(copies=[1] * verdicts.LEAST)
         item = random_change_items._exchange_item(context, "audit-typos", "typos", moved, "a word", "synthetic noise")
         return str(item.row["verdict"])
 

@@ -58,6 +58,37 @@ def test_a_query_is_its_own_document_and_noise_is_judged_by_what_is_lost(collect
     assert examples_of(result, Path("a.json"))
 
 
+def test_a_query_that_is_a_document_does_not_find_itself(here: Path) -> None:
+    """As in ArguAna: each text is the query of the next one, which answers it, and both are documents."""
+    texts = [f"{text} {i // 2}" for i, text in enumerate(some_texts(60, seed=5))]
+    for place in range(0, 60, 2):
+        texts[place + 1] = f"{texts[place]} too"
+    documents = [{"_id": f"d{i}", "title": "", "text": text} for i, text in enumerate(texts)]
+    queries = {"queries": {f"d{i}": texts[i] for i in range(0, 60, 2)}}
+    folder = write_collection(here / "itself", documents, queries, [(f"d{i}", f"d{i + 1}", 1) for i in range(0, 60, 2)])
+    clean = rows_of(run(retrieval=folder, **SMALL))["clean"]
+    assert clean["metrics"]["found"] > 50.0
+
+
+def test_nothing_is_lost_where_nothing_is_found(here: Path) -> None:
+    texts = some_texts(60, seed=5)
+    documents = [{"_id": f"d{i}", "title": "", "text": text} for i, text in enumerate(texts)]
+    queries = {"queries": {f"q{i}": texts[i] for i in range(30)}}
+    folder = write_collection(here / "far", documents, queries, [(f"q{i}", f"d{i + 30}", 1) for i in range(30)])
+    rows = rows_of(run(retrieval=folder, **SMALL))
+    assert rows["clean"]["metrics"]["found"] == 0.0
+    assert {rows[name]["verdict"] for name in NOISE} == {"absent"}
+    assert "no query finds its document when clean" in rows["typing"]["told"]
+
+
+def test_every_passage_that_holds_the_sentence_is_relevant(here: Path) -> None:
+    shared = "Please read the old terms of use with care."
+    rng = random.Random(3)
+    Path("alike.txt").write_text("".join(f"{shared} The {' '.join(rng.sample(SEEN, k=2))}.\n" for _ in range(30)))
+    clean = rows_of(run(texts="alike.txt", **SMALL))["clean"]
+    assert (clean["metrics"]["found"], clean["metrics"]["chance"]) == (100.0, 100.0)
+
+
 def test_passages_without_labels(here: Path) -> None:
     Path("passages.txt").write_text("\n".join(passages(40)) + "\n")
     rows = rows_of(run(texts="passages.txt", **SMALL))

@@ -34,6 +34,11 @@ def test_an_interval_of_two_verdicts_has_too_few_texts(
     assert found.verdict in VERDICTS
 
 
+def test_very_few_texts_have_no_verdict_whatever_their_interval() -> None:
+    harm = Measure(9.0, 9.0, 9.0, holds=1.0, breaks=2.0)
+    assert (judged(4, harm).verdict, judged(4, harm).needed, judged(5, harm).verdict) == ("too few", 5, "breaks")
+
+
 def test_higher_is_better_for_probabilities_and_correlations() -> None:
     assert judged(50, nearer(0.95, 0.91, 0.99)).verdict == "holds"
     assert judged(50, nearer(0.87, 0.81, 0.93)).between == ("holds", "bends")

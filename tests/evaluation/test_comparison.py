@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy.stats import norm, spearmanr
+from scipy.stats import norm, spearmanr, ttest_rel
 
 from holdfast.audit.labelled_items import placements
 from holdfast.errors import UserError
 from holdfast.evaluation import comparison, samples
-from holdfast.evaluation.comparison import Difference, difference, resample
+from holdfast.evaluation.comparison import FEW, Difference, difference, resample
 from holdfast.evaluation.samples import Correlations, Means, Sample, SeedBySeed, Shares, TwoGroups, resampled_together
 
 
@@ -301,6 +301,18 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(
         found = compared(sample, seed=i, resamples=400)
         held += found.low <= truth <= found.high
     assert 0.91 < held / 300 < 0.98  # 300 draws of 95 %: a standard deviation is 1.3 %
+
+
+def test_a_mean_of_few_items_is_tested_by_t_and_one_item_by_nothing() -> None:
+    values = np.random.default_rng(3).normal(size=(2, 6)) + np.array([[0.0], [0.7]])
+    found = compared(Means(values), resamples=2000)
+    exact = ttest_rel(values[1], values[0])
+    low, high = exact.confidence_interval()
+    assert found.test == "t"
+    assert (found.p, found.low, found.high) == pytest.approx((exact.pvalue, low, high), rel=0.1, abs=0.02)
+    one = compared(Means(np.array([[10.0], [12.0]])))
+    assert (one.difference, one.p) == (2.0, 1.0)
+    assert compared(Means(np.random.default_rng(3).normal(size=(2, FEW)))).test == "bootstrap"
 
 
 @pytest.mark.parametrize("exact", [True, False])

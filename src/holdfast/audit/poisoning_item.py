@@ -87,6 +87,8 @@ def _made(context: AuditContext, recipe: PoisonRecipe, attacked: Attacked) -> _P
 
 def _item(context: AuditContext, found: _Poisoned, search: Search) -> Item:
     recipe, passages = found.recipe, found.passages
+    if any(not passage.step for passage in passages):
+        raise NotMeasured(f"{found.left_out} of {PASSAGES} passages were not made: the time ended (--max-seconds)")
     if found.left_out:
         context.budget.left_out.append(f"poisoning: {found.left_out} of {PASSAGES} passages not made to the end")
     metrics, ranks = measured(passages, search)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from holdfast.edits.edit_table import HUMAN, SYNTHETIC
 from holdfast.edits.words import Words
 from holdfast.evaluation.dense_search import NearestDocuments
 from holdfast.evaluation.intervals import rate_interval
-from holdfast.evaluation.pseudo_queries import pseudo_queries
+from holdfast.evaluation.pseudo_queries import pseudo_queries, sentences_of
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
 from holdfast.evaluation.retrieval import load_retrieval, similarity_of
 from holdfast.evaluation.retrieval_table import version_name
@@ -45,11 +45,19 @@ _BUDGET_SHARE = 0.3
 
 @dataclass(frozen=True)
 class Query:
-    """A query: its number, its text, and the positions of its relevant documents."""
+    """A query: its number, its text, and the positions of its relevant documents.
+
+    ``itself`` is the position of a document that is the query and not relevant to it; it does not count as found.
+    """
 
     number: int
     text: str
     relevant: frozenset[int]
+    itself: int | None = None
+
+    def first(self, positions: Sequence[int]) -> int:
+        """Return the first of some positions that is not the query itself."""
+        return next(int(place) for place in positions if place != self.itself)
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,11 @@ def _of_passages(context: AuditContext) -> _Queries:
             f"{len(drawn)} of the texts have two sentences or more: retrieval needs {LEAST_QUERIES} passages, or a "
             "labelled collection (--retrieval DIR)"
         )
-    queries = [Query(space.numbers[each.passage], each.text, frozenset([each.passage])) for each in drawn]
+    places: dict[str, set[int]] = {}
+    for place, text in enumerate(space.texts):
+        for sentence in sentences_of(text):
+            places.setdefault(sentence, set()).add(place)
+    queries = [Query(space.numbers[each.passage], each.text, frozenset(places[each.text])) for each in drawn]
     context.record["retrieval"] = {"queries": "a sentence of each passage", "documents": len(space.texts)}
     return _Queries(space.texts, {CLEAN_QUERIES: queries})
 
@@ -115,10 +127,13 @@ def _labelled(context: AuditContext) -> _Queries:
     most = min(context.texts_per_item, len(asked))
     chosen = sorted(random.Random(f"{context.settings.seed}/retrieval").sample(range(len(asked)), most))
     number = {asked[place]: place for place in chosen}
+    relevant = {query: frozenset(position[d] for d in collection.relevant[query] if d in position) for query in asked}
+    own_places = collection.queries_in_corpus().items()
+    itself = {query: place for query, place in own_places if place not in relevant.get(query, ())}
     versions = {}
     for own in collection.queries:
         versions[version_name(own.name)] = [
-            Query(number[query], text, frozenset(position[d] for d in collection.relevant[query] if d in position))
+            Query(number[query], text, relevant[query], itself.get(query))
             for query, text in zip(own.ids, own.texts, strict=True)
             if query in number
         ]
@@ -143,7 +158,7 @@ def _edit(context: AuditContext, name: str) -> Edit:
 def _with_noise(query: Query, edit: Edit, seed: int) -> Query:
     """Return the query after an edit; unchanged if the edit does not apply."""
     made = edit(query.text, random.Random(f"{seed}/{edit.NAME}/query/{query.number}"), SHARE)
-    return query if made is None else Query(query.number, made.text, query.relevant)
+    return query if made is None else replace(query, text=made.text)
 
 
 # --- rows ----------------------------------------------------------------------------------------------------------
@@ -165,12 +180,17 @@ def _measured(context: AuditContext, asked: _Queries, left_out: Mapping[str, str
             continue
         vectors = context.side_vectors("query").vectors([query.text for query in known])
         vectors = vectors if form is None else form.queries(vectors)
-        nearest = NearestDocuments(vectors, 1, similarity_of(context.model))
+        depth = 1 + any(query.itself is not None for query in known)
+        nearest = NearestDocuments(vectors, depth, similarity_of(context.model))
         nearest.add(documents)
-        found = np.array([row[0] in query.relevant for query, row in zip(known, nearest.positions, strict=True)])
+        firsts = [query.first(row) for query, row in zip(known, nearest.positions, strict=True)]
+        found = np.array([place in query.relevant for query, place in zip(known, firsts, strict=True)])
         if version == CLEAN_QUERIES:
             clean = {query.number: bool(right) for query, right in zip(known, found, strict=True)}
-        examples = _examples(version, known, originals, clean, nearest.positions, asked.documents)
+        elif not any(clean.get(query.number) for query in known):
+            items.append(absent(TASK, "no query finds its document when clean: none can be lost", version, side="hold"))
+            continue
+        examples = _examples(version, known, originals, clean, firsts, asked.documents)
         items.append(_item(context, version, known, found, clean, len(documents), examples))
     return items + [absent(TASK, reason, name, side="hold") for name, reason in left_out.items()]
 
@@ -187,21 +207,24 @@ def _item(
     """Create the item of one version; noisy ones are judged by the queries that found a document when clean."""
     share = 100.0 * float(found.mean())
     low, high = (100.0 * end for end in rate_interval(found, seed=context.settings.seed))
-    metrics = {"found": share, "found_low": low, "found_high": high, "chance": 100.0 / documents}
+    chance = 100.0 * float(np.mean([len(query.relevant) for query in queries])) / documents
+    metrics = {"found": share, "found_low": low, "found_high": high, "chance": chance}
+    count = len(queries)
     if version == CLEAN_QUERIES:
         message = f"{share:.0f} % of the clean queries find their document among {documents:,}"
         measure = rate(100.0 - share, 100.0 - high, 100.0 - low)
     else:
         kept = np.array([right for query, right in zip(queries, found, strict=True) if clean.get(query.number)])
-        lost = 100.0 * (1.0 - float(kept.mean())) if len(kept) else 100.0
-        ends = [100.0 * end for end in rate_interval(~kept, seed=context.settings.seed)] if len(kept) else [lost, lost]
+        count = len(kept)
+        lost = 100.0 * (1.0 - float(kept.mean()))
+        ends = [100.0 * end for end in rate_interval(~kept, seed=context.settings.seed)]
         metrics |= {"lost": lost, "lost_low": ends[0], "lost_high": ends[1]}
         measure = rate(lost, *ends)
         message = (
             f"{share:.0f} % of queries find their document ({version}); {lost:.0f} % of those found when clean are lost"
         )
     return item(
-        *(TASK, version, len(queries), metrics, judged(len(queries), measure), message),
+        *(TASK, version, len(queries), metrics, judged(count, measure), message),
         headline="found",
         side="hold",
         group=SYNTHETIC if version == "typos" else HUMAN,
@@ -215,16 +238,16 @@ def _examples(
     queries: Sequence[Query],
     originals: Mapping[int, str],
     clean: Mapping[int, bool],
-    positions: npt.NDArray[np.int64],
+    firsts: Sequence[int],
     documents: Sequence[str],
 ) -> list[dict[str, object]]:
     """Return queries that lost their document, with the document and the one found in its place."""
     rows: list[dict[str, object]] = []
-    for query, row in zip(queries, positions, strict=True):
+    for query, first in zip(queries, firsts, strict=True):
         right = min(query.relevant, default=-1)
         if len(rows) == WORST:
             break
-        if not clean.get(query.number) or row[0] in query.relevant or right < 0:
+        if not clean.get(query.number) or first in query.relevant or right < 0:
             continue
         attempt = Attempt(
             number=query.number,
@@ -239,5 +262,5 @@ def _examples(
             queries=1,
             passes=1,
         )
-        rows.append({**attempt.row(), "neighbours": [documents[right], documents[row[0]]]})
+        rows.append({**attempt.row(), "neighbours": [documents[right], documents[first]]})
     return rows

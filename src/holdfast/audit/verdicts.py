@@ -42,6 +42,8 @@ CHANCE = 0.5
 ANISOTROPIC = 0.8
 BATCH_HOLDS = 1e-3
 """1 - cosine of a text's vectors, encoded alone and with longer texts, that fp32 rounding can explain."""
+LEAST = 5
+"""Texts of an item that has a verdict."""
 NEAR = 0.1
 """Share of the distance between the two thresholds: an interval within it around a threshold has a verdict."""
 
@@ -162,8 +164,13 @@ class Judgement:
 
 
 def judged(n: int, *measures: Measure) -> Judgement:
-    """Return the worst verdict of some measures of n texts; "too few" if their intervals span two verdicts."""
+    """Return the worst verdict of some measures of n texts; "too few" if their intervals span two verdicts.
+
+    Fewer than `LEAST` texts are too few in any case: the bootstrap's interval of so few is far too narrow.
+    """
     value = worst(*(each.verdict(each.value) for each in measures))
+    if n < LEAST:
+        return Judgement("too few", value, ("holds", "breaks"), LEAST)
     better = worst(*(each.verdict(each.low) for each in measures))
     worse = worst(*(each.verdict(each.high) for each in measures))
     crossing = [each for each in measures if each.crossed()]

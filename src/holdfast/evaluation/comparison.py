@@ -8,6 +8,7 @@ McNemar's exact test. If a side has several seeds, their variance is added to th
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,10 +17,12 @@ from typing import Literal
 import numpy as np
 
 from holdfast.errors import UserError
-from holdfast.evaluation.samples import Correlations, Sample, SeedBySeed, Shares, resampled_together
+from holdfast.evaluation.samples import Correlations, Means, Sample, SeedBySeed, Shares, resampled_together
 from holdfast.evaluation.seed_variance import LEVEL, Array, StandardError, standard_error
 
 RESAMPLES = 2000
+FEW = 30
+"""Items of a mean below which its interval and p come from Student's t: the bootstrap's are too narrow."""
 
 Test = Literal["bootstrap", "mcnemar", "t"]
 
@@ -136,7 +139,8 @@ def difference(tasks: Sequence[Resampled], baselines: int, *, paired_seeds: bool
         The difference with its interval. One seed on each side: the percentile interval of the bootstrap; ``p`` comes
         from McNemar's exact test for one task of right and wrong answers, otherwise from the bootstrap: twice the
         smaller of the shares of resamples with a difference ≤ 0 and ≥ 0, with 1 added to numerator and denominator,
-        or the normal tail if no resample is beyond 0. Several seeds on a side: Student's t.
+        or the normal tail if no resample is beyond 0. Several seeds on a side, or a mean of fewer than `FEW` items, of
+        which the bootstrap's interval is too narrow: Student's t. A single item has p 1.
 
     Raises:
         UserError: there are too few different items, so that most resamples have no score.
@@ -153,7 +157,10 @@ def difference(tasks: Sequence[Resampled], baselines: int, *, paired_seeds: bool
     differences[np.abs(differences) < _ROUNDING] = 0.0
     paired = paired_seeds or any(isinstance(task.sample, SeedBySeed) for task in tasks)
     sides, values = ([second - first], [other - baseline]) if paired else ([second, first], [other, baseline])
-    error = standard_error(sides, values, sum(task.sample.count for task in tasks))
+    items = sum(task.sample.count for task in tasks)
+    error = standard_error(sides, values, items)
+    if len(points) == 2 and 1 < items < FEW and all(type(task.sample) is Means for task in tasks):
+        error = error.of_few(items)
     low, high, p, test = _tested(tasks, points, estimate, differences, error)
     return Difference(
         baseline=float(baseline.mean()),
@@ -178,7 +185,11 @@ def _tested(
         if abs(estimate) < _ROUNDING:
             return *error.interval(0.0), 1.0, "t"
         return *error.interval(estimate), error.p(estimate), "t"
+    if math.isfinite(error.freedom):
+        return *error.interval(estimate), error.p(estimate), "t"
     ends = percentile_interval(differences)
+    if sum(task.sample.count for task in tasks) == 1:  # it tells nothing of chance
+        return *ends, 1.0, "bootstrap"
     if len(tasks) == 1 and isinstance(tasks[0].sample, Shares):
         return *ends, tasks[0].sample.mcnemar(), "mcnemar"
     p = _bootstrap_p(differences)
@@ -188,7 +199,10 @@ def _tested(
 
 def interval_shown() -> str:
     """Return how the intervals of a comparison are computed, for its protocol."""
-    return f"paired bootstrap over items, {LEVEL:g} %: its percentiles, with several seeds t of items and seeds"
+    return (
+        f"paired bootstrap over items, {LEVEL:g} %: its percentiles, with several seeds t of items and seeds, of means "
+        f"of fewer than {FEW} items t"
+    )
 
 
 def contrast(task: Resampled, weights: Sequence[float]) -> dict[str, float]:
@@ -218,6 +232,8 @@ def contrast(task: Resampled, weights: Sequence[float]) -> dict[str, float]:
         p = Shares(task.sample.right[used]).mcnemar()
     else:
         p = _bootstrap_p(differences)
+        if p <= 2.0 / (len(differences) + 1):
+            p = min(p, StandardError(float(differences.std(ddof=1))).p(float(task.scores[used] @ own)))
     return {"difference": float(task.scores[used] @ own), "low": low, "high": high, "p": p}
 
 

@@ -43,6 +43,10 @@ class StandardError:
     value: float
     freedom: float = math.inf
 
+    def of_few(self, items: int) -> StandardError:
+        """Return the standard error of a mean of n items from that of its bootstrap, which divides by n, not n - 1."""
+        return StandardError(self.value * math.sqrt(items / (items - 1)), float(items - 1))
+
     def interval(self, difference: float) -> tuple[float, float]:
         """Return the ends of the interval of `LEVEL` %."""
         half = _quantile(0.5 + LEVEL / 200.0, self.freedom) * self.value
