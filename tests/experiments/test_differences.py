@@ -226,7 +226,7 @@ def test_the_mean_over_attacks_on_the_same_texts_is_of_those_that_all_attacked()
     found = message(*attacks({"A pwws": "++-+.", "A typos": "+--++", "B pwws": "-+--+", "B typos": "+-.-+"}))
     rows = {row["split"]: row for row in found["results"]}
     assert list(rows) == ["pwws", "typos", "Attacks"]
-    assert (rows["Attacks"]["n"], rows["Attacks"]["test"]) == (3, "bootstrap")  # texts 0, 1 and 3
+    assert (rows["Attacks"]["n"], rows["Attacks"]["test"]) == (3, "t")  # texts 0, 1 and 3
     metrics = rows["Attacks"]["metrics"]
     assert (metrics["baseline"], metrics["other"]) == (pytest.approx(500 / 6), pytest.approx(200 / 6))
     assert metrics["difference"] == pytest.approx(-50.0)
