@@ -11,8 +11,8 @@ from holdfast.edits.chosen_words import drawn_order, number_to_change
 from holdfast.edits.edit import Change, Edit, Edited, edited
 from holdfast.edits.words import Words
 
-ALIKE = "rn=m cl=d l=1=I l=i 1=i O=0 o=0 e=c S=5 B=8 vv=w nn=m ri=n h=b t=f a=o g=q u=ii Z=2 é>e ö>o ü>u ä>a"
-"""Shapes that are mistaken for each other, or (>) the first for the second; a digit never becomes another digit."""
+ALIKE = "rn=m cl=d l=1=I=i O=0=o e=c S=5 B=8 vv=w nn=m ri=n h=b t=f a=o g=q u=ii Z=2 é=e ö=o ü=u ä=a"
+"""Shapes that are mistaken for each other, both ways; a digit never becomes another digit."""
 
 _SPACE = re.compile(r"[ \t](?=[^\W_])")
 _OPERATIONS, _SHARES = ("alike", "broken", "joined", "line end"), (0.76, 0.08, 0.08, 0.08)
@@ -22,8 +22,8 @@ def _confusions() -> Mapping[str, tuple[str, ...]]:
     """Return by shape the shapes that it is read as."""
     found: dict[str, tuple[str, ...]] = {}
     for group in ALIKE.split():
-        shapes = re.split("[=>]", group)
-        for shape in shapes[:1] if ">" in group else shapes:
+        shapes = group.split("=")
+        for shape in shapes:
             found[shape] = (*found.get(shape, ()), *(other for other in shapes if other != shape))
     return found
 
