@@ -17,7 +17,7 @@ from classifier_rows import rows, write
 from safetensors.torch import load_file, save_file
 
 from holdfast.attacks.classifier import load_classifier, tokenise
-from holdfast.classifiers import FinetuneSettings, finetune
+from holdfast.classifiers import FinetuneSettings, finetune, scores
 from holdfast.classifiers.batches import Collate, LengthOrder
 from holdfast.classifiers.initial_model import new_classifier
 from holdfast.classifiers.labelled_texts import Part
@@ -351,3 +351,10 @@ def test_f1_is_that_of_the_second_class() -> None:
     metrics = score_row(classifier, "mrpc", part)["metrics"]
     assert metrics == {"accuracy": pytest.approx(50.0), "f1": pytest.approx(100 * 4 / 7)}
     assert "f1" not in score_row(classifier, "sst2", part)["metrics"]
+
+
+@pytest.mark.parametrize(("classes", "metrics"), [(2, ["accuracy", "f1"]), (3, ["accuracy"])])
+def test_a_folder_named_as_a_task_with_f1_may_have_three_classes(classes: int, metrics: list[str]) -> None:
+    part: Any = SimpleNamespace(labels=list(range(classes)))
+    found, _ = scores._of_classes(np.eye(classes), part, "mrpc")
+    assert found == dict.fromkeys(metrics, 100.0)

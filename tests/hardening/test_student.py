@@ -149,6 +149,13 @@ def test_a_new_student_is_projected_to_its_teachers_dimension(teacher: SentenceT
     np.testing.assert_array_equal(again.encode("the dog runs"), vector)
 
 
+def test_a_new_student_compares_as_its_teacher_does(teacher: SentenceTransformer) -> None:
+    teacher.similarity_fn_name = "dot"
+    shape = parse_student("layers=1,hidden=24,heads=2,vocabulary=26")
+    student, _ = build_student(shape, teacher, lambda pieces: teacher.tokenizer, 40)
+    assert student.similarity_fn_name == "dot"
+
+
 def test_a_masked_lm_becomes_a_student_with_mean_pooling(
     teacher: SentenceTransformer, tmp_path: Path, make_masked_lm: Callable[..., Path]
 ) -> None:

@@ -107,6 +107,17 @@ def test_whatever_determines_them_is_part_of_their_name(
     assert len(set(made)) == len(made)
 
 
+def test_the_configuration_and_the_side_of_truncation_are_part_of_their_name(teacher: SentenceTransformer) -> None:
+    before = module._hash_of_modules(teacher)
+    assert module._hash_of_modules(teacher) == before
+    teacher.tokenizer.truncation_side = "left"
+    assert module._hash_of_modules(teacher) != before
+    teacher.tokenizer.truncation_side = "right"
+    assert module._hash_of_modules(teacher) == before
+    teacher.transformers_model.config.hidden_act = "relu"
+    assert module._hash_of_modules(teacher) != before
+
+
 def test_vectors_of_another_teacher_are_refused(
     teacher: SentenceTransformer, spooled: SpooledCorpus, tmp_path: Path
 ) -> None:

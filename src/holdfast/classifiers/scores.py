@@ -61,7 +61,7 @@ def score_row(classifier: Classifier, task: str, part: Part, progress: Progress 
 def _of_classes(logits: Logits, part: Part, task: str) -> tuple[dict[str, float], dict[str, list[Any]]]:
     metrics = {"accuracy": accuracy(logits, part.labels)}
     predicted = logits.argmax(axis=1)
-    if task in _WITH_F1:
+    if task in _WITH_F1 and logits.shape[1] == 2:  # a folder of one's own may have the name, and more classes
         from sklearn.metrics import f1_score
 
         metrics["f1"] = 100 * float(f1_score(part.labels, predicted, zero_division=0.0))

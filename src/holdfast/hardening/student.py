@@ -125,6 +125,7 @@ def build_student(
     """
     if isinstance(student, NewStudent):
         model = _new_model(student, tokenizer_of(student.vocabulary), max_positions)
+        model.similarity_fn_name = teacher.similarity_fn_name  # it searches an index of the teacher
     elif isinstance(student, TeacherLayers):
         model = _teacher_layers(teacher, student.layers)
     else:

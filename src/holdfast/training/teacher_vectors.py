@@ -89,7 +89,18 @@ def _hash_of_modules(teacher: SentenceTransformer) -> str:
     if hasattr(backend, "to_str"):  # without what the last call has set
         content = json.dumps(json.loads(backend.to_str()) | {"truncation": None, "padding": None}, sort_keys=True)
     lower = [bool(getattr(module, "do_lower_case", False)) for module in teacher.children()]
-    return hashlib.sha256("\n".join([str(list(teacher.children())), str(lower), content]).encode()).hexdigest()
+    settings = [getattr(tokenizer, "truncation_side", ""), *lower, _config_of(teacher)]
+    return hashlib.sha256("\n".join([str(list(teacher.children())), str(settings), content]).encode()).hexdigest()
+
+
+def _config_of(teacher: SentenceTransformer) -> str:
+    """Return the configuration of a model's transformer; "" if it has none."""
+    transformer = teacher.transformers_model
+    if transformer is None:
+        return ""
+    without = ("transformers_version", "dtype", "torch_dtype")
+    config = {name: value for name, value in transformer.config.to_dict().items() if name not in without}
+    return json.dumps({name: value for name, value in config.items() if name[:1] != "_"}, sort_keys=True, default=str)
 
 
 def teacher_vectors(
