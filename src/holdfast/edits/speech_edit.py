@@ -50,7 +50,7 @@ class Speech(Edit):
         numbers = list(spoken_numbers(text))
         spans = words.spans
         free = [not any(change.begin < end and begin < change.end for change in numbers) for begin, end in spans]
-        weights = [self._weight(words, place) if ok else 0.0 for place, ok in enumerate(free)]
+        weights = self._weights(words, free, capitals=text.isupper())
         heard: dict[int, str] = {}
         left = number_to_change(strength, len(spans))
         for place in drawn_order(weights, rng):
@@ -66,11 +66,17 @@ class Speech(Edit):
         made = self._written(text, Words.of(text), list(spoken_numbers(text)), {})
         return text if made is None else made.text
 
-    def _weight(self, words: Words, place: int) -> float:
-        word = words.words[place]
+    def _weights(self, words: Words, free: Sequence[bool], *, capitals: bool) -> list[float]:
+        """Return how often each word is misheard; ``capitals``: the whole text is in capitals."""
+        return [
+            self._weight(word, capitals=capitals) if ok and not words.is_contracted(place) else 0.0
+            for place, (word, ok) in enumerate(zip(words.words, free, strict=True))
+        ]
+
+    def _weight(self, word: str, *, capitals: bool) -> float:
         is_letter = len(word) == 1 and word.lower() not in ("a", "i")
-        is_abbreviation = len(word) > 1 and word.isupper() and not words.text.isupper()
-        if not word.isalpha() or is_letter or is_abbreviation or words.is_contracted(place):
+        is_abbreviation = len(word) > 1 and word.isupper() and not capitals
+        if not word.isalpha() or is_letter or is_abbreviation:
             return 0.0
         word = word.lower()
         if word in NEGATIONS:  # the meaning stays

@@ -73,11 +73,10 @@ class Words:
 
     def is_contracted(self, place: int) -> bool:
         """Return True if a word is half of a contraction or possessive, as both words of "that's" and "dog's"."""
-        words = self.words
         return any(
-            self.parts[2 * second] in APOSTROPHES and words[second].lower() in _CLITICS
+            self.parts[2 * second] in APOSTROPHES and self.parts[2 * second + 1].lower() in _CLITICS
             for second in (place, place + 1)
-            if 0 < second < len(words)
+            if 0 < 2 * second < len(self.parts) - 1
         )
 
     @property

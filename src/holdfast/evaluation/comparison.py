@@ -192,9 +192,7 @@ def _tested(
         return *ends, 1.0, "bootstrap"
     if len(tasks) == 1 and isinstance(tasks[0].sample, Shares):
         return *ends, tasks[0].sample.mcnemar(), "mcnemar"
-    p = _bootstrap_p(differences)
-    # No resample is beyond 0: p is below what so many resamples can tell.
-    return *ends, min(p, error.p(estimate)) if p <= 2.0 / (len(differences) + 1) else p, "bootstrap"
+    return *ends, _bootstrap_p(differences, estimate, error), "bootstrap"
 
 
 def interval_shown() -> str:
@@ -228,20 +226,23 @@ def contrast(task: Resampled, weights: Sequence[float]) -> dict[str, float]:
         raise UserError("too few different items: most resamples of them have no correlation")
     differences[np.abs(differences) < _ROUNDING] = 0.0
     low, high = percentile_interval(differences)
+    estimate = float(task.scores[used] @ own)
     if isinstance(task.sample, Shares) and sorted(own) == [-1.0, 1.0]:
         p = Shares(task.sample.right[used]).mcnemar()
     else:
-        p = _bootstrap_p(differences)
-        if p <= 2.0 / (len(differences) + 1):
-            p = min(p, StandardError(float(differences.std(ddof=1))).p(float(task.scores[used] @ own)))
-    return {"difference": float(task.scores[used] @ own), "low": low, "high": high, "p": p}
+        p = _bootstrap_p(differences, estimate, StandardError(float(differences.std(ddof=1))))
+    return {"difference": estimate, "low": low, "high": high, "p": p}
 
 
 def _std(scores: Array) -> float | None:
     return float(scores.std(ddof=1)) if len(scores) > 1 else None
 
 
-def _bootstrap_p(differences: Array) -> float:
-    """Return twice the smaller of the shares of resamples with a difference ≤ 0 and ≥ 0, one more in each."""
+def _bootstrap_p(differences: Array, estimate: float, error: StandardError) -> float:
+    """Return twice the smaller of the shares of resamples with a difference ≤ 0 and ≥ 0, one more in each.
+
+    If no resample is beyond 0, p is below what so many resamples can tell: it is the normal tail.
+    """
     tail = 1 + min(int((differences <= 0.0).sum()), int((differences >= 0.0).sum()))
-    return min(1.0, 2.0 * tail / (len(differences) + 1))
+    p = min(1.0, 2.0 * tail / (len(differences) + 1))
+    return p if tail > 1 else min(p, error.p(estimate))
