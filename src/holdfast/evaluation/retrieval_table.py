@@ -52,3 +52,8 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     if found:
         difference = f"{found['difference']:+.1f} ({found['low']:+.1f}, {found['high']:+.1f})"
     return [own, difference, *shown.values()]
+
+
+def is_lexical(row: Mapping[str, Any]) -> bool:
+    """Return True for a row of results of BM25, in which no model takes part."""
+    return str(row.get("system")).startswith("bm25")

@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.evaluation.pairing.compare_inputs import as_object
 from holdfast.evaluation.retrieval import TASK
 from holdfast.evaluation.retrieval_systems import ENCODER
-from holdfast.evaluation.retrieval_table import version_name
+from holdfast.evaluation.retrieval_table import is_lexical, version_name
 from holdfast.report.elements import MUTED, Bar, Bars, Table, TableCell, number_cell
 from holdfast.report.model_scores import share_interval
 from holdfast.report.result_sources import ReportSource
@@ -83,7 +83,7 @@ def _collections(sources: Sequence[ReportSource]) -> dict[str, Rows]:
             name, qrels = str(row.get("data", "")), str(row.get("qrels", ""))
             own = found.setdefault(f"{name}, {qrels}" if len(splits[name]) > 1 and qrels else name, {})
             key = (_who(source.label, row), str(row["split"]))
-            if not (_is_lexical(row) and key in own):
+            if not (is_lexical(row) and key in own):
                 own.setdefault(key, []).append(row)
     return {name: _ordered(rows) for name, rows in found.items()}
 
@@ -98,13 +98,9 @@ def _is_search(row: Mapping[str, Any]) -> bool:
     return bool(row["task"] == TASK)
 
 
-def _is_lexical(row: Mapping[str, Any]) -> bool:
-    return str(row.get("system")).startswith("bm25")
-
-
 def _who(label: str, row: Mapping[str, Any]) -> str:
     system = str(row.get("system", ENCODER.name))
-    if _is_lexical(row):
+    if is_lexical(row):
         return system
     return label if system == ENCODER.name else f"{label} + {system}"
 

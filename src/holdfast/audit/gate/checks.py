@@ -12,6 +12,7 @@ from holdfast.audit.gate.conditions import Condition, P, parse_condition
 from holdfast.audit.gate.measurements import Measured, check_item, measured, value_of
 from holdfast.errors import UserError
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult
+from holdfast.evaluation.retrieval_table import is_lexical
 from holdfast.results import read_with_state
 
 
@@ -120,7 +121,7 @@ def _main_metrics(against: AgainstBaseline) -> list[Check]:
     """Check the main metric of each item of the result or the baseline, but for BM25, which has no model."""
     checks = []
     every = {**against.baseline, **against.rows}
-    for name in (name for name, each in every.items() if not str(each.row.get("system")).startswith("bm25")):
+    for name in (name for name, each in every.items() if not is_lexical(each.row)):
         headlines = [rows[name].headline for rows in (against.baseline, against.rows) if name in rows]
         paired = against.paired_metrics(name)
         metric = next((headline for headline in headlines if headline), paired[0] if paired else None)

@@ -9,6 +9,7 @@ from holdfast.errors import UserError
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, name_of, recipe_of
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
 from holdfast.evaluation.retrieval_differences import retrieval_sample
+from holdfast.evaluation.retrieval_table import is_lexical
 from holdfast.evaluation.samples import Correlations, Sample, SeedBySeed, Shares
 from holdfast.forms import form_of
 from holdfast.results import shown
@@ -88,7 +89,7 @@ def _keys_of(row: Mapping[str, Any]) -> list[RowKey]:
     A row of BM25 has none: it is the same for all models.
     """
     if row["task"] == RETRIEVAL:
-        if str(row.get("system")).startswith("bm25"):
+        if is_lexical(row):
             return []
         return [RowKey(row["task"], row["split"], recipe_of(row), metric, form_of(row)) for metric in row["items"]]
     metric = "accuracy" if "correct" in row["items"] else "spearman"
