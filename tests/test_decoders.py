@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, LlamaConfig
 
 from architectures import save_transformer
 from holdfast.adversary.gradient_encoder import GradientEncoder
@@ -272,6 +272,9 @@ def test_without_a_padding_token_the_end_token_pads(tmp_path: Path, sentences: l
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
     tokenizer.pad_token = None  # as GPT-2 comes
     tokenizer.save_pretrained(tmp_path / "model")
+    config = LlamaConfig.from_pretrained(tmp_path / "model")
+    config.pad_token_id = None
+    config.save_pretrained(tmp_path / "model")
     with pytest.warns(Notice, match="no padding token: padded with its end token '<eos>'"):
         model = load_sentence_transformer(str(tmp_path / "model"), device="cpu")
     together = encode_sentences(model, sentences)

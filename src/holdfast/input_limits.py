@@ -65,14 +65,14 @@ def first_position(table: nn.Embedding) -> int:
 def require_padding(tokenizer: Any, model: Any, spec: str) -> None:
     """Refuse a tokeniser that cannot pad a batch, or has tokens that its model, named ``spec``, does not know.
 
-    One without a padding token pads with its end token, as decoders do; a line says so.
+    One with an end token and without a padding token, as of decoders, pads with that of the model's configuration, else
+    with its end token; a line says so.
 
     Raises:
         UserError: there is neither a padding nor an end token, or the model has no embedding for a token.
     """
     if tokenizer.pad_token_id is None and tokenizer.eos_token_id is not None:
-        tokenizer.pad_token = tokenizer.eos_token
-        emit_notice(f"{spec}: its tokeniser has no padding token: padded with its end token {tokenizer.eos_token!r}")
+        _borrow_padding(tokenizer, model, spec)
     if tokenizer.pad_token_id is None:
         raise UserError(f"{spec}: its tokeniser has no padding token: set one in its tokenizer_config.json")
     rows = getattr(model.get_input_embeddings(), "num_embeddings", None)
@@ -89,6 +89,21 @@ def require_padding(tokenizer: Any, model: Any, spec: str) -> None:
             f"{spec}: its tokeniser's token {token!r} is number {number:,}, and the model has embeddings for {rows:,} "
             "tokens: save the model after resize_token_embeddings(len(tokenizer)), or put its own tokeniser beside it"
         )
+
+
+def _borrow_padding(tokenizer: Any, model: Any, spec: str) -> None:
+    """Let a tokeniser pad with the padding token of its model's configuration, else with its end token.
+
+    A decoder classifies the last token of a row that is not the configuration's padding, so that no other may pad.
+    """
+    config = getattr(model, "config", None)
+    number = None if config is None else config.get_text_config().pad_token_id
+    if number is not None and 0 <= number < len(tokenizer):
+        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(number)
+        emit_notice(f"{spec}: its tokeniser has no padding token: padded with config.json's, {tokenizer.pad_token!r}")
+    else:
+        tokenizer.pad_token = tokenizer.eos_token
+        emit_notice(f"{spec}: its tokeniser has no padding token: padded with its end token {tokenizer.eos_token!r}")
 
 
 def checked_limit(tokenizer: Any, model: Any, spec: str) -> int:

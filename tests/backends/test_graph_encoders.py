@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.backends import graph_encoder, graph_files, graph_of_model
+from holdfast.backends import graph_encoder, graph_export, graph_files, graph_of_model
 from holdfast.backends.backend_options import BACKENDS, Backend, refuse_precision
 from holdfast.backends.graph_export import INPUTS, export_onnx, probes
 from holdfast.encoding import encode_sentences, tokenise
@@ -87,6 +87,17 @@ def test_int8_is_another_form_of_the_vectors(folder: Path, sentences: list[str])
     for name in ("onnx-int8", "onnx-int8-rows"):
         apart = np.abs(encoded(folder, sentences, name) - exact).max()
         assert 1e-4 < apart < 0.5, name
+
+
+def test_a_processor_has_the_int8_graph_of_its_kind(
+    folder: Path, cache: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for narrow in (False, True):
+        for module in (graph_export, graph_files):
+            monkeypatch.setattr(module, "narrow_weights", lambda narrow=narrow: narrow)
+        encoded(folder, sentences, "onnx-int8")
+    one, other = cache.glob("graphs/*/onnx/model_int8.onnx")
+    assert one.read_bytes() != other.read_bytes()
 
 
 def test_by_rows_a_vector_does_not_depend_on_its_batch(folder: Path, sentences: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ import torch
 from classifier_rows import OTHERS
 from safetensors.torch import load_file, save_file
 
+from architectures import save_transformer
 from holdfast.attacks.classifier import Classifier, load_classifier
-from holdfast.errors import UserError
+from holdfast.errors import Notice, UserError
 from holdfast.models import load_sentence_transformer
 
 
@@ -68,6 +70,32 @@ def test_logits_are_those_of_transformers_whatever_the_batch(
     monkeypatch.setattr("holdfast.adversary.token_batches.CPU_TOKENS_PER_BATCH", 64)
     np.testing.assert_allclose(logits, classifier.logits(given), **near)
     assert np.ptp(logits, axis=0).min() > 0.1, "a model that says the same of every text proves nothing"
+
+
+@pytest.mark.parametrize(
+    ("own", "configured"),
+    [(None, 0), ("<eos>", None), (None, None)],
+    ids=["only in config.json", "the end of each text", "nowhere"],
+)
+def test_a_decoder_classifies_the_last_token_of_each_text(
+    own: str | None, configured: int | None, tmp_path: Path
+) -> None:
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    folder = save_transformer(tmp_path / "decoder", "llama", padding="right")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.pad_token = own
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(1)
+    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=3)
+    model.config.pad_token_id = configured
+    model.save_pretrained(folder)
+    given = texts(20)
+    expected = plain(folder, given)  # without batches there is no padding
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)
+        found = load_classifier(str(folder), device="cpu").logits(given)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_each_distinct_text_is_computed_once(folder: Path) -> None:

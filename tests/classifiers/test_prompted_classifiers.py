@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedTokenizerFast
 
 from holdfast.attacks.attack_run import attack
@@ -59,6 +59,20 @@ def test_the_template_of_byte_level_tokens(tmp_path: Path) -> None:
         (2, 3),
     ]
     assert prompted("a", "b")["input_ids"][:4] == plain("ab: a")["input_ids"][:-1]
+
+
+def test_the_template_of_tokens_with_their_blank_replaced() -> None:
+    """Gemma's tokeniser replaces blanks and puts none before a text, so that the prompt's last one is in "▁ab"."""
+    words = ["<s>", "</s>", "<pad>", "<unk>", *"ab:▁", "▁a", "▁ab"]
+    backend = Tokenizer(models.BPE({word: i for i, word in enumerate(words)}, [("▁", "a"), ("▁a", "b")]))
+    backend.normalizer = normalizers.Replace(" ", "▁")
+    backend.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", 0)]
+    )
+    plain = PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", pad_token="<pad>", unk_token="<unk>")
+    assert plain("b: ab")["input_ids"] == [0, 5, 6, 9]
+    assert with_prompt_before(plain, "b: ", "m")("ab")["input_ids"] == [0, 5, 6, 9]
+    assert with_prompt_before(plain, "b:", "m")("ab")["input_ids"] == plain("b:ab")["input_ids"] == [0, 5, 6, 4, 5]
 
 
 @pytest.mark.parametrize("prompt", ["", "  "])

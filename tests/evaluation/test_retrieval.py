@@ -110,6 +110,19 @@ def test_blocks_give_the_ranking_of_a_whole_sort(monkeypatch: pytest.MonkeyPatch
     np.testing.assert_array_equal(nearest.positions, np.argsort(-scores, axis=1, kind="stable")[:, :40])
 
 
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean", "manhattan"])
+@pytest.mark.parametrize("length", [1e-4, 1e3])
+def test_the_ranking_does_not_depend_on_the_length_of_vectors(similarity: str, length: float) -> None:
+    rng = np.random.default_rng(0)
+    queries, documents = (rng.normal(size=(rows, 8)).astype(np.float32) for rows in (20, 300))
+    rankings = []
+    for factor in (1.0, length):
+        nearest = NearestDocuments((factor * queries).astype(np.float32), 30, similarity)
+        nearest.add((factor * documents).astype(np.float32))
+        rankings.append(nearest.positions)
+    np.testing.assert_array_equal(*rankings)
+
+
 def test_fewer_documents_than_asked_leave_places_empty() -> None:
     nearest = NearestDocuments(np.eye(2, dtype=np.float32), 4)
     nearest.add(np.eye(2, dtype=np.float32))

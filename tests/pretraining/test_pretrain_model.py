@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, BertConfig, BertForMaskedLM
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from transformers import AutoModelForMaskedLM, BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
 from holdfast.backbone_dropout import dropout_of
 from holdfast.errors import UserError
 from holdfast.pretraining.batches import Group, as_group
-from holdfast.pretraining.model import continued_model, fill, loss_of, measure, predict, ready_to_train
+from holdfast.pretraining.model import continued_model, fill, loss_of, measure, new_model, predict, ready_to_train
+from holdfast.pretraining.pretrain_settings import PretrainSettings
 from holdfast.pretraining.pretrain_trainer import Clock, PretrainTrainer, rate_factor
 
 CONFIG = {
@@ -106,8 +109,8 @@ def test_the_positions_before_a_rows_first_hold_no_token(kind: str, most: int, t
     class Tokenizer:
         model_max_length = 10**30
 
-        def __len__(self) -> int:
-            return 50
+        def get_vocab(self) -> dict[str, int]:
+            return {f"t{number}": number for number in range(50)}
 
     with pytest.raises(UserError, match=f"--max-length {most + 1}: .* takes {most} tokens at most"):
         continued_model(str(tmp_path), Tokenizer(), most + 1)
@@ -136,6 +139,14 @@ def test_a_uniform_model_has_the_perplexity_of_its_vocabulary() -> None:
     measured = measure(model, [group(), group((7, 7, 7))], bf16=False)
     assert measured["perplexity"] == pytest.approx(50, rel=1e-5)
     assert measured["loss"] == pytest.approx(math.log(50), rel=1e-5)
+
+
+def test_a_vocabulary_with_numbers_left_out_fits_its_model() -> None:
+    backend = Tokenizer(WordLevel({"[PAD]": 0, "[UNK]": 1, "[MASK]": 2, "dog": 40}, unk_token="[UNK]"))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="[PAD]", mask_token="[MASK]")
+    settings = PretrainSettings(corpus="c", output=Path("o"), layers=1, hidden=16, heads=2, intermediate=32)
+    model = new_model(settings, tokenizer)
+    assert model(**tokenizer("dog", return_tensors="pt")).logits.shape[-1] == 41
 
 
 def test_what_is_measured_is_the_mean_over_places() -> None:

@@ -347,10 +347,20 @@ def _load_transformer(
 
 
 def settle_padding(model: Any, tokenizer: Any) -> None:
-    """Give a classifier without a padding token that of its tokeniser: a decoder classifies the last other token."""
+    """Give a classifier without a padding token one: a decoder classifies the last token of a row that is another.
+
+    It is that of its tokeniser. If texts end with that token, a decoder reads their end there, and another special
+    token becomes the padding of both.
+    """
     config = model.config.get_text_config()
-    if config.pad_token_id is None:
-        config.pad_token_id = tokenizer.pad_token_id
+    if config.pad_token_id is not None:
+        return
+    last: list[int] = tokenizer("a")["input_ids"][-1:]
+    if last == [tokenizer.pad_token_id]:
+        others = [token for token in tokenizer.all_special_tokens if token != tokenizer.pad_token]
+        if others:
+            tokenizer.pad_token = others[0]
+    config.pad_token_id = tokenizer.pad_token_id
 
 
 def refuse_missing_vocabulary(tokenizer: Any, spec: str) -> None:

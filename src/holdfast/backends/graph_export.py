@@ -104,6 +104,11 @@ def export_onnx(model: nn.Module, output: str, batches: list[dict[str, Tensor]],
     raise UserError(f"{spec}: {kind} cannot be exported to ONNX ({causes[-1]}): use --backend torch")
 
 
+def narrow_weights() -> bool:
+    """Return whether this processor needs weights of 7 bits: without VNNI, sums of products of 8 bits saturate 16."""
+    return "vnni" not in processor("flags") and "avx2" in processor("flags")
+
+
 def quantise(source: Path, target: Path, *, by_rows: bool) -> None:
     """Write the int8 form of an ONNX graph: 8-bit weights with a scale per output column, 8-bit activations.
 
@@ -130,9 +135,9 @@ def quantise(source: Path, target: Path, *, by_rows: bool) -> None:
         else:
             from onnxruntime.quantization import QuantType, quantize_dynamic
 
-            # Without VNNI, sums of products of 8 bits saturate 16: the weights get 7 bits.
-            narrow = "vnni" not in processor("flags") and "avx2" in processor("flags")
-            quantize_dynamic(source, target, weight_type=QuantType.QInt8, per_channel=True, reduce_range=narrow)
+            quantize_dynamic(
+                source, target, weight_type=QuantType.QInt8, per_channel=True, reduce_range=narrow_weights()
+            )
 
 
 def _traced(model: nn.Module, names: tuple[str, ...], output: str, batch: Mapping[str, Tensor], path: Path) -> None:

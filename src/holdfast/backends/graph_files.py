@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.backends.backend_options import Backend
-from holdfast.backends.graph_export import quantise
+from holdfast.backends.graph_export import narrow_weights, quantise
 from holdfast.errors import UserError, did_you_mean
 from holdfast.files import atomic_path, cache_folder, sha256
 from holdfast.folder_checks import check_files
@@ -116,6 +116,8 @@ def _cached_graph(source: GraphSource, name: str, export: Callable[[Path], None]
         "module": source.module,
         "libraries": [importlib.metadata.version(library) for library in _LIBRARIES],
     }
+    if name == "onnx-int8" and narrow_weights():  # a cache shared between machines has a graph for either processor
+        key["narrow"] = True
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:20]
     path = cache_folder("graphs") / digest / _CACHED[name]
     if not path.is_file():

@@ -38,9 +38,11 @@ def with_prompt_before(tokenizer: Any, prompt: str, name: str) -> PreTrainedToke
     backend.no_truncation()
     backend.no_padding()
     by_bytes = "ByteLevel" in str(backend.pre_tokenizer)
-    if by_bytes and prompt != prompt.rstrip():  # the first word of a text has the space before it in its token
-        steps = [backend.normalizer] if backend.normalizer is not None else []
-        backend.normalizer = normalizers.Sequence([*steps, normalizers.Prepend(" ")])
+    if prompt != prompt.rstrip():
+        spaced = _with_blank_before(backend)
+        whole = tokenizer(f"{prompt}a", add_special_tokens=False)["input_ids"]
+        if by_bytes or whole == [*ids, *spaced.encode("a", add_special_tokens=False).ids]:
+            backend = spaced
     template = _template(backend, ids, tokenizer)
     if by_bytes:
         template = processors.Sequence([processors.ByteLevel(add_prefix_space=True, trim_offsets=True), template])
@@ -55,6 +57,14 @@ def with_prompt_before(tokenizer: Any, prompt: str, name: str) -> PreTrainedToke
         truncation_side=tokenizer.truncation_side,
         **special,
     )
+
+
+def _with_blank_before(backend: Tokenizer) -> Tokenizer:
+    """Return a copy that reads a text as if a blank were before it, which many tokenisers join to the first word."""
+    spaced = Tokenizer.from_str(backend.to_str())
+    steps = [spaced.normalizer] if spaced.normalizer is not None else []
+    spaced.normalizer = normalizers.Sequence([normalizers.Prepend(" "), *steps])  # before a step that replaces blanks
+    return spaced
 
 
 def _template(backend: Tokenizer, prompt: list[int], tokenizer: Any) -> Any:

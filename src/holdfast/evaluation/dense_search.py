@@ -75,13 +75,23 @@ class NearestDocuments:
 
 
 def rounded_similarities(queries: Vectors, documents: Vectors, similarity: str) -> npt.NDArray[np.float64]:
-    """Return the similarities of Q queries (Q, d) to n documents (n, d), (Q, n), rounded to `DECIMALS` decimals."""
+    """Return the similarities of Q queries (Q, d) to n documents (n, d), (Q, n), rounded to `DECIMALS` decimals.
+
+    Products and distances are rounded to as many decimals at the scale of their query's norm: those of vectors with
+    norm 10 to 4, as fp32 has no more, and of vectors with norm 0.001 to 12.
+    """
     import torch
     from sentence_transformers.util import SimilarityFunction
 
     score = SimilarityFunction.to_similarity_fn(similarity)
     scores = score(torch.from_numpy(queries), torch.from_numpy(documents))
-    rounded: npt.NDArray[np.float64] = np.round(scores.double().numpy(), DECIMALS)
+    rows = np.asarray(scores.double().numpy(), dtype=np.float64)
+    if similarity == "cosine":
+        return np.round(rows, DECIMALS)
+    norms = np.linalg.norm(queries.astype(np.float64), axis=1, keepdims=True)
+    scales = np.where(norms > 0, norms, 1.0) ** (2 if similarity == "dot" else 1)
+    factors = 10.0 ** (DECIMALS - np.round(np.log10(scales)))
+    rounded: npt.NDArray[np.float64] = np.round(rows * factors) / factors
     return rounded
 
 

@@ -22,6 +22,7 @@ from holdfast.model_with_head import folder_of_config, load_with_head
 from holdfast.models import evaluating
 from holdfast.pretraining.batches import Group
 from holdfast.pretraining.pretrain_settings import PretrainSettings
+from holdfast.pretraining.vocabulary import embedding_rows
 from holdfast.training.cpu import fast_on_cpu
 
 _NEW_DROPOUT = 0.1  # as in BERT; contrastive methods need dropout for their views
@@ -35,7 +36,7 @@ def new_model(settings: PretrainSettings, tokenizer: Any) -> Any:
 
     return BertForMaskedLM(
         BertConfig(
-            vocab_size=len(tokenizer),
+            vocab_size=embedding_rows(tokenizer),
             hidden_size=settings.hidden,
             num_hidden_layers=settings.layers,
             num_attention_heads=settings.heads,
@@ -69,10 +70,8 @@ def continued_model(spec: str, tokenizer: Any, max_length: int) -> Any:
             f"--model {spec} has no masked-LM head ({sorted(report['missing_keys'])[0]} is missing): name a model that "
             f"has one, such as {BUNDLED_MLM}"
         )
-    if len(tokenizer) > model.config.vocab_size:
-        raise UserError(
-            f"--model {spec}: its tokeniser has {len(tokenizer):,} tokens, the model {model.config.vocab_size:,}"
-        )
+    if (rows := embedding_rows(tokenizer)) > model.config.vocab_size:
+        raise UserError(f"--model {spec}: its tokeniser has {rows:,} tokens, the model {model.config.vocab_size:,}")
     limit = token_limit(tokenizer, model)
     if max_length > limit:
         raise UserError(f"--max-length {max_length}: {spec} takes {limit} tokens at most")

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from holdfast.data.corpus import SpooledCorpus
 from holdfast.errors import UserError
 from holdfast.files import atomic_path, cache_folder, remembered, sha256, write_json
-from holdfast.pretraining.vocabulary import tokenizer_hash
+from holdfast.pretraining.vocabulary import embedding_rows, tokenizer_hash
 
 Ids = npt.NDArray[np.int64]
 
@@ -82,7 +82,7 @@ def tokenise_corpus(
     kept = _recall(memo)
     if kept is None:
         # uint16 is enough for most vocabularies, with half the bytes.
-        kind = np.uint16 if len(tokenizer) <= 65_536 else np.int32
+        kind = np.uint16 if embedding_rows(tokenizer) <= 65_536 else np.int32
         forbidden = set() if without is None else {without.sentence(row).tobytes() for row in range(len(without))}
         facts = _write(memo, corpus, tokenizer, max_length, forbidden, kind, progress)
         write_json(memo, {"key": memo.stem, **facts})

@@ -117,6 +117,12 @@ def load_tokenizer(spec: str, option: str) -> Any:
     return tokenizer
 
 
+def embedding_rows(tokenizer: Any) -> int:
+    """Return the number of embeddings that a tokeniser needs: its largest number and one, as some leave numbers out."""
+    numbers: dict[str, int] = tokenizer.get_vocab()
+    return max(numbers.values()) + 1
+
+
 def tokenizer_hash(tokenizer: Any) -> str:
     """Return the SHA-256 of everything that determines the output of a fast tokeniser, except its length limit."""
     parts = json.loads(tokenizer.backend_tokenizer.to_str())
