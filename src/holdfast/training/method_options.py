@@ -45,22 +45,29 @@ def method_options(method: str, preset: str | None, settings: Mapping[str, Any])
     return {**(objective.PRESETS[preset] if preset else {}), **given_options(method, objective, settings)}
 
 
-def with_dropout(method: str, options: Mapping[str, Any], *, reason: str | None = None) -> dict[str, Any]:
+def with_dropout(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a method, with the encoder's dropout turned on, where it is off by default.
 
-    ``reason`` is why the user has to turn it on himself; None: he has asked for it.
-
     Raises:
-        UserError: the options turn it off, or there is a ``reason`` and they do not turn it on.
+        UserError: the options turn it off.
     """
     name = objective_class(method).DROPOUT_OPTION
     if name is None or options.get(name):
         return dict(options)
-    if reason is not None:
-        raise UserError(f"{method} trains without dropout: {reason} (--set {name}=true)")
     if name in options:
         raise UserError(f"{method}: {name}=false turns off the dropout that is given: leave out one of them")
     return {**options, name: True}
+
+
+def require_dropout(method: str, options: Mapping[str, Any], reason: str) -> None:
+    """Refuse options of a method with which the encoder's dropout is off; ``reason`` is why it must be on.
+
+    Raises:
+        UserError: it is off.
+    """
+    name = objective_class(method).DROPOUT_OPTION
+    if name is not None and not options.get(name):
+        raise UserError(f"{method} trains without dropout: {reason} (--set {name}=true)")
 
 
 def given_options(owner: str, kind: type[Any], settings: Mapping[str, Any]) -> dict[str, Any]:

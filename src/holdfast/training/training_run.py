@@ -44,7 +44,13 @@ from holdfast.training.adapter_training import adapter_base, check_lora, trainab
 from holdfast.training.corpus_checks import refuse_single_text, share_in_first_batches
 from holdfast.training.cpu import FreedMemory, fast_on_cpu
 from holdfast.training.export import export, model_card
-from holdfast.training.method_options import method_options, objective_class, option_defaults, with_dropout
+from holdfast.training.method_options import (
+    method_options,
+    objective_class,
+    option_defaults,
+    require_dropout,
+    with_dropout,
+)
 from holdfast.training.sharding import sharding_requested
 from holdfast.training.teacher_vectors import read_vectors
 from holdfast.training.train_config import TrainConfig, resolved_selection
@@ -177,8 +183,7 @@ def _method(config: TrainConfig) -> tuple[type[Objective], dict[str, Any]]:
     if config.dropout:
         options = with_dropout(config.method, options)
     if config.adapters is not None and config.adapters.dropout:
-        reason = "--lora dropout=X has no effect unless the encoder's is turned on"
-        options = with_dropout(config.method, options, reason=reason)
+        require_dropout(config.method, options, "--lora dropout=X has no effect unless the encoder's is turned on")
     return kind, kind.completed_options(options, config.data)
 
 
