@@ -70,7 +70,14 @@ def test_the_queries_of_attacks_are_paired_on_the_texts_that_both_attacked(capsy
     half = 1.96 * more.std() / 38**0.5
     assert (found["low"], found["high"]) == pytest.approx((more.mean() - half, more.mean() + half), abs=0.1)
     assert main(["compare", a, b]) == 0
-    assert "queries" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "queries" in out
+    assert "95 %: paired bootstrap" in out
+    few = [attack(f"few-{n}.json", dict.fromkeys("pqrst", "+"), queries=[n * 3, 4, 5, 6, 7]) for n in (1, 2)]
+    assert main(["compare", *few]) == 0
+    out = capsys.readouterr().out
+    assert "95 % and p of means of few items: t" in out
+    assert "several seeds" not in out
 
 
 def test_attacks_without_numbers_of_queries_are_compared_by_their_success(capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,3 +35,12 @@ def test_an_input_is_not_replaced(
     (line,) = capsys.readouterr().err.splitlines()
     assert f"is the file of {name}" in line
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("other", ["--plot", "--coordinates"])
+def test_two_outputs_are_two_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], other: str) -> None:
+    out = str(tmp_path / "out.svg")
+    assert main(["space", "bundled", "--output", out, other, out]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "out.svg is the file of --" in line
+    assert not any(tmp_path.iterdir())

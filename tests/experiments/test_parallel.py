@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import signal
@@ -21,6 +22,7 @@ from holdfast.experiments import reproduction as experiments
 from holdfast.experiments.cell_planning import Setting
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.parallel import make_in_parallel, ready
+from holdfast.experiments.preparation import cells_of
 from holdfast.experiments.render import markdown
 from holdfast.experiments.reproduce_settings import ReproduceSettings
 from holdfast.experiments.reproduction import reproduce
@@ -61,7 +63,7 @@ def test_times_of_cells_that_shared_the_machine_are_told_as_such(
 ) -> None:
     def side_by_side(todo: Any, store: Any, setting: Any, jobs: int, *, console: Any, command: Any) -> dict[str, str]:
         for cell in todo:
-            assert parallel._make(cell, store, setting, command, jobs) is None
+            assert parallel._make(cell, store, setting, command, jobs) == (parallel.MADE, "")
         return {}
 
     monkeypatch.setattr(experiments, "make_in_parallel", side_by_side)
@@ -75,6 +77,33 @@ def test_times_of_cells_that_shared_the_machine_are_told_as_such(
     seconds = {row["task"]: row.get("timed_among") for row in both["results"] if row["split"] == "Seconds"}
     assert seconds == {"NP": 3, "SimCSE": None}
     assert SHARED not in markdown(reproduce(settings(TIMED, only=["SimCSE"])))
+
+
+@pytest.mark.slow
+def test_a_cell_that_another_run_makes_waits_for_its_turn_and_keeps_no_process(
+    settings: Settings, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "LATER", 0.5)
+    message = io.StringIO()
+    given = settings()
+    store = Store(given.output / "cells")
+    first = next(cell for cell in cells_of(given) if cell.kind == "classifier")
+    alone = contextlib.ExitStack()
+    alone.enter_context(store.alone(first))
+
+    class Lines(io.StringIO):
+        """Ends the other run as soon as a cell was made beside it."""
+
+        def write(self, text: str) -> int:
+            if "made (" in text:
+                alone.close()
+            return message.write(text)
+
+    result = reproduce(settings(jobs=2), console=Console(file=Lines(), width=300))
+    assert all(not row["not_run"] for row in result["results"])
+    lines = [line for line in message.getvalue().splitlines() if line.startswith(("made", "left for later"))]
+    assert sum(line.startswith("left for later") for line in lines) == 1
+    assert lines[-1].startswith("made")
 
 
 class _Deadly:

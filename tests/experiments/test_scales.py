@@ -93,11 +93,15 @@ def test_settings_of_a_table_that_cannot_be(part: str, line: str, settings: Call
         ("encoder.seed=3", "encoder has no setting 'seed'"),
         ("encoder.sentences=many", "'encoder.sentences' takes a whole number, not 'many'"),
         ("encoder.sentences", "--set takes name=value"),
+        (
+            "encoder.max_steps=3 encoder.sentences=640",
+            r"--set encoder\.sentences and encoder\.max_steps exclude each other: both are its length",
+        ),
     ],
 )
 def test_a_change_that_cannot_be(change: str, line: str) -> None:
     with pytest.raises(UserError, match=line):
-        read_scale("small", [change])
+        read_scale("small", change.split())
 
 
 def test_a_table_overrules_a_change_and_the_result_tells_it(settings: Callable[..., ReproduceSettings]) -> None:

@@ -161,6 +161,19 @@ def test_only_the_resources_that_a_recipe_needs_count(setting: Setting) -> None:
     assert changed(setting, SAYS, other=replace(setting, resources=replace(names, wordnet="/x"))) == set()
 
 
+def test_the_pairs_that_scale_an_encoders_scores_count(setting: Setting, data: Path) -> None:
+    """Cosines of attacks on STS12 are mapped to scores by STS-B's pairs; those of a classifier's texts are not."""
+    attack = {"encoder": {"method": "none"}, "attack": {"recipe": "typos", "task": "sts12", "split": "test"}}
+    pairs = "score\tsentence1\tsentence2\n2.0\tone\ttwo\n"
+    for task, split in (("sts12", "test"), ("stsb", "dev")):
+        (data / task).mkdir(exist_ok=True)
+        (data / task / f"{split}.tsv").write_text(pairs)
+    before = [Planner(setting).plan(says, 1).key for says in (attack, SAYS)]
+    (data / "stsb" / "dev.tsv").write_text(f"{pairs}3.0\tone\tthree\n")
+    after = [Planner(setting).plan(says, 1).key for says in (attack, {**SAYS})]
+    assert after[0] != before[0]
+
+
 def test_what_selects_counts(setting: Setting, data: Path) -> None:
     says = {"encoder": {"method": "simcse", "max_steps": 5}}
 
@@ -402,6 +415,8 @@ def test_an_evaluation_is_of_the_encoder_alone(setting: Setting, data: Path) -> 
         ({"encoder": {}, "attack": {"recipe": "pwws"}}, "an attack needs a recipe, and a task"),
         ({"encoder": {}, "evaluation": {"task": "sts"}}, r"'task' .*did you mean 'tasks'"),
         ({"encoder": {}, "evaluation": {"tasks": "stb"}}, r"evaluation: tasks.*'stb'"),
+        ({"encoder": {}, "evaluation": {"text": "sentevl"}}, r"evaluation: text .*did you mean 'senteval'"),
+        ({"encoder": {}, "evaluation": {"pooling": "meen"}}, r"evaluation: pooling .*did you mean 'mean'"),
         (with_("attack", recipe="textfoole"), r"unknown recipe 'textfoole' \(did you mean 'textfooler'"),
         (with_("attack", recipe="mine.py:Mine"), r"a table runs the recipes of holdfast alone"),
         (with_("attack", exampels=3), r"attack: unknown key 'exampels' \(did you mean 'examples'"),

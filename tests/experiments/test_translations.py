@@ -17,8 +17,9 @@ from holdfast.cli import main
 from holdfast.data.corpus import spool_corpus
 from holdfast.errors import UserError
 from holdfast.experiments import translations
+from holdfast.experiments.cell_execution import make
 from holdfast.experiments.cell_planning import Planner, Setting
-from holdfast.experiments.cells import Cell
+from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.reproduce_settings import ReproduceSettings
 from holdfast.experiments.reproduction import reproduce
 from holdfast.results import read_result
@@ -77,6 +78,24 @@ def test_a_row_of_btcl_is_made_from_the_corpus_on(
         corpus = read_result(encoder / "model" / "results.json")["protocol"]["corpus"]
         assert corpus["sentences"] == 6
         assert corpus["positives"] == "positive"
+
+
+def test_a_column_of_the_corpus_is_what_is_translated(
+    settings: Settings, tmp_path: Path, translators: tuple[str, str]
+) -> None:
+    given = settings(TABLE, translators=translators)
+    corpus = tmp_path / "two.jsonl"
+    rows = ({"sentence": f"the dog {number}", "text": f"a cat {number}"} for number in range(9))
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    setting = Setting(given.model, str(corpus), given.data, given.resource_names, translators=translators)
+    encoder = {"method": "simcse", "back_translated": True, "max_steps": 2, "batch_size": 2}
+    made = {}
+    for column in ("sentence", "text"):
+        cell = Planner(setting).plan({"encoder": {**encoder, "column": column}}, 1).inputs["pairs"]
+        make(cell, Store(tmp_path / "cells"), setting, Console(quiet=True), [])
+        pairs = (Store(tmp_path / "cells").place(cell) / translations.PAIRS_FILE).read_text().splitlines()
+        made[column] = {json.loads(pair)["sentence"].rpartition(" ")[0] for pair in pairs}
+    assert made == {"sentence": {"the dog"}, "text": {"a cat"}}
 
 
 def test_without_translators_the_row_says_so(settings: Settings, stsb: Path) -> None:

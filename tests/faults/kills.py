@@ -55,6 +55,7 @@ MAY_DIFFER = {
     "train_loss": "the mean over the steps since the run was begun or continued",
     "passes": "forward passes that were made again",
     "seconds_of_last_run": "how long it took",
+    "seconds": "how long it took",
     "result_sha256": "of a result that holds times",
 }
 """Keys of JSON that are not compared, and what they tell."""

@@ -12,6 +12,7 @@ import pytest
 from board_samples import SHA, board, entry, results
 
 from holdfast.cli import main
+from holdfast.leaderboard import board as boards
 from holdfast.leaderboard.board import without_places
 from holdfast.leaderboard.entry import published_folder, read_entry
 from holdfast.leaderboard.suite_run import MARK
@@ -58,6 +59,25 @@ def test_a_board_that_is_not_there_is_made_with_the_published_entries(tmp_path: 
     there = {path.name: path.read_bytes() for path in (tmp_path / "board/entries").glob("*.json")}
     assert there.pop("mine.json")
     assert there == published
+
+
+def test_a_board_is_begun_with_all_published_entries_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    whole = boards.write_entry
+
+    def stopped(folder: Path, entry: Any) -> Path:
+        written.append(entry["name"])
+        if len(written) == 2:
+            raise KeyboardInterrupt
+        return whole(folder, entry)
+
+    monkeypatch.setattr(boards, "write_entry", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        boards._begin_board(tmp_path / "board" / "entries", [{"name": name} for name in "abc"])
+    assert not list((tmp_path / "board").iterdir())
+    monkeypatch.setattr(boards, "write_entry", whole)
+    boards._begin_board(tmp_path / "board" / "entries", [{"name": name} for name in "abc"])
+    assert sorted(path.name for path in (tmp_path / "board").rglob("*.json")) == ["a.json", "b.json", "c.json"]
 
 
 def test_a_local_folder_is_no_name_for_others(tmp_path: Path) -> None:

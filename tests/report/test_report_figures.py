@@ -153,6 +153,16 @@ def test_audits_are_drawn_with_hold_against_move_and_peoples_noise_beside_synthe
     assert noise_bars(old, colours) is None
 
 
+def test_audits_are_compared_by_the_items_that_all_have(tmp_path: Path) -> None:
+    less = audit_of_both_sides("b", 0.7, 0.8)
+    less["results"] = [row for row in less["results"] if row["task"] != "audit-typing"]
+    sources, colours = read(tmp_path, audit_of_both_sides("a", 0.9, 0.4), less)
+    chart = sides_chart(sources, colours)
+    assert chart is not None
+    assert [(mark.label, round(mark.x, 3)) for mark in chart.marks] == [("a", 0.9), ("b", 0.7)]
+    assert "the one hold item that all audits have" in chart.note
+
+
 def test_audits_of_seeds_are_drawn_once_by_their_mean(tmp_path: Path) -> None:
     both = [audit_of_both_sides(f"a-{n}", *values) for n, values in enumerate(((0.9, 0.4), (0.7, 0.8)), start=1)]
     words = [write(tmp_path / f"{n}.json", value) for n, value in enumerate(both)]

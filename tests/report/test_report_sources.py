@@ -41,6 +41,13 @@ def test_a_second_measurement_of_the_same_carries_its_files_name(tmp_path: Path)
     assert models_of(read_sources(words)) == ["a", "a [second]"]
 
 
+def test_a_model_is_no_two_seeds_of_itself(tmp_path: Path) -> None:
+    words = [write(tmp_path / f"{name}.json", evaluate("runs/a", 60)) for name in ("first", "copy")]
+    with pytest.raises(UserError, match=r"first\.json and .*copy\.json hold the same model: seeds are models of"):
+        read_sources([",".join(words)])
+    read_sources(words)  # of one model, measured twice
+
+
 def test_seeds_share_a_name(tmp_path: Path) -> None:
     words = [write(tmp_path / f"{n}.json", evaluate(f"runs/a-{n}", 60 + n)) for n in (1, 2)]
     sources = read_sources([",".join(words)])

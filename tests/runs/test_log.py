@@ -25,6 +25,7 @@ from holdfast.runs.run_log import (
     parse_log,
     read_log,
     score_name,
+    seconds_before_last_part,
     terms_of,
 )
 from holdfast.runs.run_process import is_alive, this_process
@@ -150,6 +151,22 @@ def test_a_resumed_run_drops_what_it_will_tell_again(tmp_path: Path) -> None:
     assert [(one["step"], one.get("state", "")) for one in read_log(file.path)] == [
         (0, BEGUN), (10, ""), (20, ""), (20, BEGUN), (20, TRAINED),
     ]  # fmt: skip
+
+
+def test_the_seconds_of_a_run_are_those_of_all_its_parts() -> None:
+    """A part counts from its beginning to the last record that the run went on from."""
+    text = lines(
+        {"step": 0, "state": BEGUN, "time": 100.0},
+        {"step": 10, "loss": 1.0, "time": 130.0},
+        {"step": 20, "loss": 0.9, "time": 150.0},  # lost: the checkpoint is of step 10
+        {"step": 10, "state": BEGUN, "time": 500.0},
+        {"step": 20, "loss": 0.9, "time": 520.0},
+        {"step": 20, "state": STOPPED, "time": 521.0},
+        {"step": 20, "state": BEGUN, "time": 900.0},
+        {"step": 30, "loss": 0.8, "time": 990.0},  # of the last part, which the run itself times
+    )
+    assert seconds_before_last_part(parse_log(text)) == pytest.approx(30.0 + 21.0)
+    assert seconds_before_last_part(parse_log(text.splitlines()[0])) == seconds_before_last_part(()) == 0.0
 
 
 def test_short_runs_log_oftener() -> None:

@@ -119,7 +119,7 @@ def _result(
             "results": [[str(source.path) for source in side.sources] for side in sides],
             "interval": interval_shown(),
             "p": "two-sided; mcnemar: exact, one model a side; bootstrap: twice the smaller tail, one more in each; t: "
-            "several seeds",
+            "several seeds, or a mean of few items",
             "resamples": settings.resamples,
             **({"notes": [list(lines) for lines in notes]} if any(notes) else {}),
             **({"changed_after_written": changed} if changed else {}),
@@ -169,7 +169,10 @@ def _legend(rows: Sequence[Mapping[str, Any]], resamples: int) -> str:
         lines.append(
             f"95 %: paired bootstrap over items, {resamples:,} resamples, percentiles. p: two-sided, bootstrap{mcnemar}"
         )
-    if "t" in tests:
+    of_t = [row for row in rows if row["test"] == "t"]
+    if any(max(row["seeds"]) == 1 for row in of_t):
+        lines.append("95 % and p of means of few items: t")
+    if any(max(row["seeds"]) > 1 for row in of_t):
         lines.append(
             f"95 % and p of several seeds: t, with the variance between seeds and that of the items ({resamples:,} "
             "resamples)"

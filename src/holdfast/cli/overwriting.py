@@ -31,10 +31,14 @@ def refuse_overwriting(flag: str, path: Path, inputs: Mapping[str, Any]) -> None
 
 
 def refuse_overwriting_of(declared: Sequence[Option], settings: Any) -> None:
-    """Refuse settings of which one names a file to write that another one reads, as `refuse_overwriting`."""
+    """Refuse settings of which one names a file to write that another one reads or writes, as `refuse_overwriting`."""
+    written: dict[Path, str] = {}
     for out in declared:
         path = getattr(settings, out.name, None)
         if out.name in _WRITTEN and isinstance(path, Path):
+            other = written.setdefault(path.absolute(), out.flag)
+            if other != out.flag:
+                raise UserError(f"{out.flag} {path} is the file of {other}, too: name another one")
             others = [option for option in declared if option is not out]
             refuse_overwriting(out.flag, path, {_name_of(each): getattr(settings, each.name, None) for each in others})
 

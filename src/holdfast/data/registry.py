@@ -27,7 +27,8 @@ from holdfast.data.tasks import NLI, Split, Task, hub_sources, task_named
 from holdfast.errors import UserError, did_you_mean
 
 _SUFFIXES = (".tsv.gz", ".tsv", ".tsv.zst")
-_TEXTS = ("raw", "senteval")
+TEXTS = ("raw", "senteval")
+"""The forms of a task's text: as published, or as SentEval tokenises it."""
 # Labels of rows without a gold label; in the inference sets "-" means that the annotators did not agree.
 HIDDEN = "-1"
 """The label of GLUE's test sets, which are published without their labels."""
@@ -255,8 +256,8 @@ def locate(split: Split, folder: Path, text: str = "raw") -> list[Path] | None:
 
 
 def _lookup(task: str, split: str, text: str, kinds: tuple[str, ...]) -> tuple[Task, Split]:
-    if text not in _TEXTS:
-        raise UserError(f"unknown text {text!r}{did_you_mean(text, _TEXTS)}: it is raw or senteval")
+    if text not in TEXTS:
+        raise UserError(f"unknown text {text!r}{did_you_mean(text, TEXTS)}: it is raw or senteval")
     known = task_named(task)
     if known.kind not in kinds:
         raise UserError(f"{task} is a {known.kind} task and cannot be loaded as {' or '.join(kinds)}")

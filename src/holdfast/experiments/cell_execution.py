@@ -151,7 +151,8 @@ def _translate(work: Work) -> None:
     from holdfast.data.corpus import spool_corpus
 
     settings, where = work.cell.settings, work.cell.where
-    corpus = spool_corpus(_corpus(work), data=work.setting.data, max_chars=MAX_ROW_CHARS)
+    column = settings.get("column")
+    corpus = spool_corpus(_corpus(work), column=column, data=work.setting.data, max_chars=MAX_ROW_CHARS)
     chosen = drawn(corpus, settings["sentences"], settings["seed"])
     there, back = (Translator(str(where[name])) for name in ("there", "back"))
     rows = write_pairs(work.output.parent, chosen, there, back, work.console)

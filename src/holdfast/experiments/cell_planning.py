@@ -20,10 +20,12 @@ from holdfast.attacks.recipe_choice import make_recipes
 from holdfast.attacks.recipes.auto import Auto
 from holdfast.attacks.resource_names import PAPER, ResourceNames
 from holdfast.attacks.resources import synonyms_at
+from holdfast.attacks.score_scale import fitting_split
 from holdfast.baselines.registry import BASELINES
 from holdfast.classifiers.defences import DEFENCES, Defence, all_options
 from holdfast.classifiers.finetune_settings import FinetuneSettings
 from holdfast.classifiers.splits import train_split_of
+from holdfast.data.registry import TEXTS
 from holdfast.data.tasks import task_named
 from holdfast.errors import UserError, one_of
 from holdfast.evaluation.adversarial_space import OUTCOMES
@@ -34,6 +36,7 @@ from holdfast.experiments.definition import Pipeline, merged
 from holdfast.experiments.input_hashes import OF_TASK, Identities, files_at, task_and_split
 from holdfast.experiments.stage_settings import check_names, fitted_settings, recorded, taken_count
 from holdfast.experiments.translations import POSITIVE_COLUMN
+from holdfast.models import POOLINGS
 from holdfast.objectives import Objective
 from holdfast.option_parsing import fitted
 from holdfast.precision import Precision, ResolvedPrecision, auto_here
@@ -203,6 +206,8 @@ class Planner:
             raise UserError("back-translations need two translation models: give --translators THERE,BACK")
         seen = training["max_steps"] and training["max_steps"] * training["batch_size"] * training["accumulate"]
         settings = {"corpus": training["corpus"], "sentences": seen, "seed": training["seed"]}
+        if training["column"] is not None and task_and_split(corpus) is None:
+            settings["column"] = training["column"]
         where = {"corpus": corpus}
         for name, model in zip(("there", "back"), self.setting.translators, strict=True):
             path = self.identity.resolved(model)
@@ -347,6 +352,8 @@ class Planner:
             seed=seed,
             data=self.identity.task(task),
         )
+        if victim.kind != "classifier" and (fitting := fitting_split(task, "")[0]) != task:
+            record["scaled_by"] = self.identity.task(fitting)  # of an encoder's cosines
         return Cell("attack", record, {"victim": victim}, label=f"{recipe} against {victim.label}")
 
     def _evaluation(self, spec: Mapping[str, Any], encoder: Cell) -> Cell:
@@ -359,7 +366,9 @@ class Planner:
         tasks += [STSB_DEV] * (STSB_DEV in words)
         if searches := [task for task in tasks if is_retrieval(task)]:
             raise UserError(f"evaluation: tables measure no retrieval, and {searches[0]} is one")
-        text = str(spec.get("text", "raw"))
+        text = one_of("evaluation: text", spec.get("text", TEXTS[0]), TEXTS)
+        if spec.get("pooling") is not None:
+            one_of("evaluation: pooling", spec["pooling"], POOLINGS)
         settings: dict[str, Any] = {
             "tasks": tasks,
             "text": text,

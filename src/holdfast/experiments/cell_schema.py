@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.experiments.stage_settings import settings_of
+from holdfast.experiments.table_definition import two_lengths
 from holdfast.experiments.yaml_table import Place, TableFile, shown
 
 STAGES = ("encoder", "classifier", "attack", "evaluation", "transfer_to", "distances_in", "inspection")
@@ -74,6 +75,12 @@ def check_settings(file: TableFile, at: Place) -> None:
     for stage in file.mapping(at):
         file.mapping((*at, stage), needed=True)
         file.check_keys((*at, stage), settings_of(stage), "setting")
+        _refuse_two_lengths(file, (*at, stage))
+
+
+def _refuse_two_lengths(file: TableFile, at: Place) -> None:
+    if both := two_lengths(file.mapping(at)):
+        raise file.wrong((*at, both[1]), f"{both[0]!r} and {both[1]!r} exclude each other: both are its length")
 
 
 def _check_stage(file: TableFile, at: Place, stage: str) -> None:
@@ -84,6 +91,7 @@ def _check_stage(file: TableFile, at: Place, stage: str) -> None:
             _check_stage(file, (*at, key), key)
     if stage in _OTHER_MODELS:
         file.check_keys(at, _OTHER_MODELS[stage])
+    _refuse_two_lengths(file, at)
     if "pairs" in settings and stage == "distances_in":
         file.whole_number((*at, "pairs"), 2)
     if "texts" in settings and stage == "inspection":

@@ -16,6 +16,7 @@ from typing import Any
 from holdfast.errors import EndsRun, UserError
 from holdfast.files import created_folder, locked, read_object, write_json
 from holdfast.model_lookup import altered_files
+from holdfast.result_layout import is_number
 from holdfast.results import content_sha256, read_with_state
 from holdfast.runs.run_log import RESULT_FILE
 from holdfast.runs.run_record import RUN, damage_in, digest_in, refuse_foreign, shown
@@ -201,10 +202,12 @@ class Store:
 
     def finish(self, cell: Cell, began: float, jobs: int = 1) -> None:
         """Mark a cell as finished; ``began`` is `time.monotonic` at its start, ``jobs`` the cells made at that time."""
-        seconds = time.monotonic() - began
-        record = {"key": cell.key, "label": cell.label, **cell.record(), "seconds_of_last_run": seconds, "jobs": jobs}
-        result = content_sha256(read_object(self._result_file(cell)))
-        write_json(self.place(cell) / CELL_FILE, {**record, "result_sha256": result})
+        last = time.monotonic() - began
+        result = read_object(self._result_file(cell))
+        # Of what was stopped and continued, the other parts are in its own times.
+        whole = max(last, _seconds_in(result))
+        record = {"key": cell.key, "label": cell.label, **cell.record(), "seconds_of_last_run": last, "seconds": whole}
+        write_json(self.place(cell) / CELL_FILE, {**record, "jobs": jobs, "result_sha256": content_sha256(result)})
 
     def describe(self, cells: Iterable[Cell]) -> list[str]:
         """Return a line for each damaged log of a finished training; the cell can still be used."""
@@ -223,6 +226,13 @@ class Store:
             record = read_object(path)
             if all(isinstance(record.get(name), kind) for name, kind in needed.items()):
                 yield record
+
+
+def _seconds_in(result: Mapping[str, Any]) -> float:
+    """Return the sum of the times of a result's parts; 0 if it has none."""
+    timing = result.get("timing")
+    entries = timing.items() if isinstance(timing, dict) else ()
+    return sum(float(value) for name, value in entries if name.endswith("_seconds") and is_number(value))
 
 
 def _key_in(path: Path) -> str | None:

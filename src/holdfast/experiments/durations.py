@@ -22,7 +22,8 @@ class Durations:
             kind, settings = record["kind"], record["settings"]
             size, unit = _size(kind, settings)
             for sort in {sort_name(kind, settings), ""}:
-                rates.setdefault((kind, sort, unit), []).append(record["seconds_of_last_run"] / size)
+                seconds = max(record["seconds_of_last_run"], record.get("seconds", 0.0))  # old records have the first
+                rates.setdefault((kind, sort, unit), []).append(seconds / size)
         self._rates = {sort: statistics.median(found) for sort, found in rates.items()}
 
     def of(self, cells: Iterable[Cell]) -> float | None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import EndsRun, UserError
 from holdfast.experiments.cell_execution import make
+from holdfast.experiments.cell_job import IN_USE, MADE, NOT_MADE
 from holdfast.experiments.cell_planning import Setting
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.durations import time_left
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 STOPPING = "stopping: trainings write a checkpoint at the end of their step; a second signal stops at once"
 WAIT = 2.0
 """Seconds between two checks whether another run has made a cell, or a process was killed."""
+LATER = 10.0
+"""Seconds before a cell that another run is making is tried again."""
 
 
 def devices_here() -> int:
@@ -57,30 +60,41 @@ def make_in_parallel(
     for number in range(jobs):
         numbers.put(number)
     failed: dict[str, str] = {}
-    waiting, running = list(todo), dict[Future[str | None], Cell]()
+    waiting, running = list(todo), dict[Future[tuple[str, str]], Cell]()
+    not_before: dict[str, float] = {}  # of cells that another run is making
     with (
         ProcessPoolExecutor(jobs, mp_context=context, initializer=_initialise_worker, initargs=(numbers, jobs)) as pool,
         _terminated_on_error(console) as one_has_ended,
         stage(console, "making cells", unit="cells", total=len(todo)) as making,
     ):
         while waiting or running:
-            for cell in ready(waiting, list(running.values()), failed)[: jobs - len(running)]:
+            open_ = ready(waiting, list(running.values()), failed)
+            due = [cell for cell in open_ if not_before.get(cell.key, 0.0) <= time.monotonic()]
+            for cell in due[: jobs - len(running)]:
                 waiting.remove(cell)
                 console.print(f"{cell.kind}: {cell.label}", markup=False, highlight=False)
                 try:
                     running[pool.submit(_make, cell, store, setting, command, jobs)] = cell
                 except BrokenProcessPool:
                     raise _killed([*running.values(), cell]) from None
+            if not running:
+                time.sleep(WAIT)
             ended, _ = wait(running, timeout=WAIT, return_when=FIRST_COMPLETED)
             if not ended and one_has_ended():
                 raise _killed(running.values())
             for future in ended:
-                reason = _reason_of(future, running)
+                outcome, reason = _outcome_of(future, running)
                 cell = running.pop(future)
+                if outcome == IN_USE:
+                    waiting.append(cell)
+                    if cell.key not in not_before:
+                        console.print(f"left for later: {reason}", markup=False, highlight=False)
+                    not_before[cell.key] = time.monotonic() + LATER
+                    continue
                 making.update(making.done + 1)
-                if reason is not None:
+                if outcome == NOT_MADE:
                     failed[cell.key] = reason
-                outcome = "made" if reason is None else f"not made: {reason}"
+                    outcome = f"{NOT_MADE}: {reason}"
                 left = time_left([*waiting, *running.values()], store, jobs)
                 console.print(
                     f"{outcome} ({cell.kind}: {cell.label}), {len(waiting)} more wait{left}",
@@ -125,8 +139,8 @@ def _terminated_on_error(console: Console) -> Iterator[Callable[[], bool]]:
         raise
 
 
-def _reason_of(future: Future[str | None], running: Mapping[Future[str | None], Cell]) -> str | None:
-    """Return why a cell could not be made, or None."""
+def _outcome_of(future: Future[tuple[str, str]], running: Mapping[Future[tuple[str, str]], Cell]) -> tuple[str, str]:
+    """Return what became of a cell, and why if it was not made."""
     try:
         return future.result()
     except BrokenProcessPool:  # all processes of the pool end; the first one is unknown
@@ -178,18 +192,16 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _make(cell: Cell, store: Store, setting: Setting, command: list[str], jobs: int) -> str | None:
-    """Make one cell in a worker process; return the reason if it could not be made, else None."""
+def _make(cell: Cell, store: Store, setting: Setting, command: list[str], jobs: int) -> tuple[str, str]:
+    """Make one cell in a worker process; return what became of it, and why if it was not made."""
     from rich.console import Console
 
-    while True:
-        try:
-            make(cell, store, setting, Console(quiet=True), command, jobs=jobs)
-        except InUse:
-            time.sleep(WAIT)
-        except EndsRun:
-            raise
-        except UserError as error:
-            return str(error)
-        else:
-            return None
+    try:
+        make(cell, store, setting, Console(quiet=True), command, jobs=jobs)
+    except InUse as error:
+        return IN_USE, str(error)
+    except EndsRun:
+        raise
+    except UserError as error:
+        return NOT_MADE, str(error)
+    return MADE, ""

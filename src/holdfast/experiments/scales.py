@@ -13,6 +13,7 @@ from holdfast.errors import UserError, did_you_mean
 from holdfast.experiments.cell_schema import SCALED_STAGES
 from holdfast.experiments.definition import Pipeline, merged
 from holdfast.experiments.stage_settings import settings_of
+from holdfast.experiments.table_definition import two_lengths
 from holdfast.option_parsing import option_value, split_settings
 
 
@@ -65,4 +66,7 @@ def _changes(words: Sequence[str]) -> Pipeline:
         if name not in known:
             raise UserError(f"--set {whole}: {stage} has no setting {name!r}{did_you_mean(name, known)}")
         found.setdefault(stage, {})[name] = option_value(whole, value, known[name])
+    for stage, settings in found.items():
+        if both := two_lengths(settings):
+            raise UserError(f"--set {stage}.{both[0]} and {stage}.{both[1]} exclude each other: both are its length")
     return found

@@ -100,6 +100,12 @@ class Definition:
         )
 
 
+def two_lengths(settings: Collection[str]) -> tuple[str, str] | None:
+    """Return two of some settings that both set the length of a training; None if there are none."""
+    found = [name for name in _LENGTHS if name in settings]
+    return (found[0], found[1]) if len(found) > 1 else None
+
+
 def merged(*parts: Mapping[str, Any]) -> Pipeline:
     """Merge mappings at every depth; a later value overrides an earlier one.
 

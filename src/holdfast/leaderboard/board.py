@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,22 @@ def add(settings: LeaderboardAddSettings, suite: Suite | None = None) -> tuple[d
     entry = make_entry(settings, parts, suite)
     if lines := [*mistakes_of_entry(entry, suite), *_duplicates(entry, there)]:
         raise Refused(lines)
-    for each in there.values() if source != folder else ():
-        write_entry(folder, each)
+    if source != folder:
+        _begin_board(folder, there.values())
     return read_entry(write_entry(folder, entry)), render(settings.board, suite)
+
+
+def _begin_board(folder: Path, entries: Iterable[Mapping[str, Any]]) -> None:
+    """Write the first entries of a board, all or none: what is in its folder is taken for the whole board."""
+    temporary = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        for each in entries:
+            write_entry(temporary, each)
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def render(board: Path, suite: Suite | None = None) -> Path:
@@ -148,7 +162,9 @@ def _mistakes_of_settings(settings: LeaderboardAddSettings, there: Mapping[str, 
         lines.append(f"--name {settings.name!r}: at most 64 letters, digits, '.', '_' and '-', a letter or digit first")
     elif settings.name in there and not settings.replace:
         lines.append(f"--name {settings.name}: there is an entry of this name: choose another name, or add --replace")
-    if settings.base is not None and settings.base not in there:
+    if settings.base == settings.name:
+        lines.append(f"--base {settings.base} is the entry itself")
+    elif settings.base is not None and settings.base not in there:
         lines.append(f"--base {settings.base}: there is no such entry: {', '.join(there)}")
     if not settings.licence.strip():
         lines.append("--licence is empty: give the licence of the weights, such as Apache-2.0")

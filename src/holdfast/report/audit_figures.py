@@ -20,8 +20,14 @@ _NOISE = (HUMAN, SYNTHETIC)
 def sides_chart(sources: Sequence[ReportSource], colours: Colours) -> Chart | None:
     """Chart the mean stability under hold edits against P(hold edit nearer than move edit); None without both."""
     found: dict[str, list[tuple[float, float]]] = {}
-    for source in _audits(sources):
-        hold, move = _mean_stability(source), _nearer(source)
+    charted = [source for source in _audits(sources) if _nearer(source) is not None]
+    measured = [items for source in charted if (items := _stability_items(source))]
+    common = set.intersection(*map(set, measured)) if measured else set()
+    compared = f"over {_items(len(common))}" if common else "over an audit's own hold items: none is in all of them"
+    for source in charted:
+        items = _stability_items(source)
+        own = [value for item, value in items.items() if item in common or not common]
+        hold, move = statistics.fmean(own) if own else None, _nearer(source)
         if hold is not None and move is not None:
             found.setdefault(source.label, []).append((hold, move))
     if not found:
@@ -44,7 +50,8 @@ def sides_chart(sources: Sequence[ReportSource], colours: Colours) -> Chart | No
         id="hold-move",
         title=title,
         note="Further right, the vector holds where the meaning holds; further up, it moves where the meaning moves. "
-        "The best place is the upper right. The line is a model without any sense of the difference: P = 0.5.",
+        f"The best place is the upper right. The mean is {compared}. "
+        "The line is a model without any sense of the difference: P = 0.5.",
         x_axis=x_axis,
         y_axis=y_axis,
         lines=(Line(((left, 0.5), (1.0, 0.5)), MUTED, dotted=True), Line(((1.0, 0.0), (1.0, 1.0)), MUTED, dotted=True)),
@@ -96,10 +103,15 @@ def _audits(sources: Sequence[ReportSource]) -> Iterator[ReportSource]:
     return (source for source in sources if source.kind == "audit")
 
 
-def _mean_stability(source: ReportSource) -> float | None:
-    """Return the mean stability over the hold items; None if there is none."""
-    found = [row["metrics"]["stability"] for row in source.rows if "stability" in row["metrics"]]
-    return sum(found) / len(found) if found else None
+def _stability_items(source: ReportSource) -> dict[tuple[str, str], float]:
+    """Return the stability under each hold item that an audit measured."""
+    return {
+        (row["task"], row["split"]): row["metrics"]["stability"] for row in source.rows if "stability" in row["metrics"]
+    }
+
+
+def _items(count: int) -> str:
+    return "the one hold item that all audits have" if count == 1 else f"the {count} hold items that all audits have"
 
 
 def _nearer(source: ReportSource) -> float | None:

@@ -74,11 +74,12 @@ def read_sources(words: Sequence[str]) -> list[ReportSource]:
     A result on several forms of the vectors is a source for each form.
 
     Raises:
-        UserError: a path is not a result, a file is given twice, examples are invalid, or the log beside a training's
-            result is of another run.
+        UserError: a path is not a result, a file is given twice, or a model as two seeds of itself; examples are
+            invalid, or the log beside a training's result is of another run.
     """
     found: list[ReportSource] = []
     seen: dict[Path, Path] = {}
+    models: dict[tuple[Any, ...], Path] = {}
     groups: dict[tuple[int, str], int] = {}
     for argument, word in enumerate(words):
         for path in map(Path, paths_in(word)):
@@ -89,6 +90,7 @@ def read_sources(words: Sequence[str]) -> list[ReportSource]:
             read = _without_items(read)
             # Places in the texts of examples count their characters as they are: those are escaped after the places.
             examples = {"examples": read["examples"]} if "examples" in read else {}
+            _refuse_again(read, path, argument, models)
             result = {**shown({name: value for name, value in read.items() if name not in examples}), **examples}
             _check_rows(result, path)
             if "examples" in result:
@@ -106,6 +108,17 @@ def read_sources(words: Sequence[str]) -> list[ReportSource]:
     if not found:
         raise UserError("a result file is missing: holdfast report RESULT.json... --output report.html")
     return named(found)
+
+
+def _refuse_again(result: Mapping[str, Any], path: Path, argument: int, models: dict[tuple[Any, ...], Path]) -> None:
+    """Refuse two results of one kind with one model among the seeds of an argument; attacks have their own draws."""
+    kind = result["kind"]
+    if kind in OF_SEVERAL:
+        return
+    key = (argument, kind, result["model"], result["model_sha256"], result["seed"] if kind == "attack" else None)
+    first = models.setdefault(key, path)
+    if first != path:
+        raise UserError(f"{first} and {path} hold the same model: seeds are models of several trainings")
 
 
 def _by_form(result: dict[str, Any]) -> dict[str, dict[str, Any]]:

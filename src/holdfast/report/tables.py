@@ -315,8 +315,9 @@ def comparison_table(source: ReportSource) -> Table:
             )
         )
     columns = ("task", "metric", "A", "B", "items", "A's score", "B's score", "B − A", "p")
-    note = "Paired on the same items: interval of the bootstrap (of several seeds: t), two-sided p-values. Where B − A "
-    note += "is a difference of success rates, less than 0 means that B is more robust; of queries, more than 0."
+    note = "Paired on the same items: interval of the bootstrap (t of several seeds or few items), two-sided p-values. "
+    note += "Where B − A is a difference of success rates, less than 0 means that B is more robust; of queries, more "
+    note += "than 0."
     notes = source.protocol.get("notes")
     lines = [line for own in notes if isinstance(own, list) for line in own] if isinstance(notes, list) else []
     note += "".join(f" {line[:1].upper()}{line[1:]}." for line in dict.fromkeys(map(str, lines)))

@@ -34,7 +34,7 @@ from holdfast.runs.checkpoints import (
     why_unfit,
 )
 from holdfast.runs.resumable import Resumable
-from holdfast.runs.run_log import METRICS_FILE, RESULT_FILE, RUN_FILE
+from holdfast.runs.run_log import METRICS_FILE, RESULT_FILE, RUN_FILE, read_log, seconds_before_last_part
 from holdfast.runs.run_record import (
     RUN,
     damage_in,
@@ -263,6 +263,8 @@ class Run:
     ) -> float:
         """Train to the end inside ``context``, with progress, a log and further callbacks; return the seconds.
 
+        They include those of the parts before a resumption, as far as this went on from them.
+
         A stop by signal waits for the end of the step, at which a checkpoint is written.
         """
         metrics = MetricsFile(self.folder / METRICS_FILE)
@@ -278,7 +280,7 @@ class Run:
                 trainer.train_from(self.checkpoint)
         finally:
             progress.stage.close()
-        return time.monotonic() - began
+        return time.monotonic() - began + seconds_before_last_part(read_log(metrics.path))
 
     def export_transformer(self, model: Any, tokenizer: Any) -> None:
         """Export a Hugging Face model with its tokeniser."""

@@ -126,6 +126,18 @@ def _record(line: str) -> dict[str, Any] | None:
     return {_FORMER_NAMES.get(name, name): value for name, value in record.items()}
 
 
+def seconds_before_last_part(records: Iterable[Record]) -> float:
+    """Return the seconds of the parts of a run before its last one, each from its beginning to its last record kept."""
+    spans: list[list[float]] = []
+    for record in records:
+        time = number_of(record.get("time"))
+        if record.get("state") == BEGUN:
+            spans.append([])
+        if spans and time is not None:
+            spans[-1].append(time)
+    return sum(max(times) - times[0] for times in spans[:-1] if times)
+
+
 def number_of(value: Any) -> float | None:
     """Return ``value`` as a float if it is a finite number, else None."""
     return float(value) if is_number(value) else None

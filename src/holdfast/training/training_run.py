@@ -22,7 +22,7 @@ from holdfast.data.registry import is_local, load_pairs
 from holdfast.distributed import agree, found_once_here, leave_process_group
 from holdfast.encoder import Encoder, freeze_unused
 from holdfast.errors import UserError
-from holdfast.evaluation.sts import evaluate_sts
+from holdfast.evaluation.sts import STS_TASKS, evaluate_sts
 from holdfast.evaluation.sts_dev import StsDev
 from holdfast.input_limits import cut_line, cut_lines, lowered, lowered_line, set_limit
 from holdfast.launch import is_first_process, processes
@@ -365,7 +365,7 @@ def _finish(
         merge_adapters(model)
     export(model, output, model_card(record, chosen, None))
     rows = None
-    if config.report_sts and is_local("sts12", "test", config.data):
+    if config.report_sts and all(is_local(task, "test", config.data) for task in STS_TASKS):
         with stage(run.console, "measuring the seven STS test sets", unit="sentences") as measuring:
             finished = load_sentence_transformer(str(output), prompts=config)
             rows = evaluate_sts(finished, data=config.data, progress=measuring.update)
