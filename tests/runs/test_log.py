@@ -25,7 +25,7 @@ from holdfast.runs.run_log import (
     parse_log,
     read_log,
     score_name,
-    seconds_before_last_part,
+    seconds_of_parts,
     terms_of,
 )
 from holdfast.runs.run_process import is_alive, this_process
@@ -165,8 +165,9 @@ def test_the_seconds_of_a_run_are_those_of_all_its_parts() -> None:
         {"step": 20, "state": BEGUN, "time": 900.0},
         {"step": 30, "loss": 0.8, "time": 990.0},  # of the last part, which the run itself times
     )
-    assert seconds_before_last_part(parse_log(text)) == pytest.approx(30.0 + 21.0)
-    assert seconds_before_last_part(parse_log(text.splitlines()[0])) == seconds_before_last_part(()) == 0.0
+    assert seconds_of_parts(parse_log(text), before=900.0) == pytest.approx(30.0 + 21.0)
+    assert seconds_of_parts(parse_log(text), before=901.0) == pytest.approx(30.0 + 21.0 + 90.0)
+    assert seconds_of_parts(parse_log(text), before=100.0) == seconds_of_parts((), before=1e9) == 0.0
 
 
 def test_short_runs_log_oftener() -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
+import signal
 import statistics
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,9 @@ from holdfast.errors import UserError
 from holdfast.evaluation.sts_dev import StsDev
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import SimCSE
+from holdfast.runs.run_log import METRICS_FILE, read_log
 from holdfast.runs.run_record import differences
+from holdfast.runs.training_progress import MetricsFile
 from holdfast.training.train_config import TrainConfig
 from holdfast.training.training_record import settings_record
 from holdfast.training.training_run import train
@@ -180,6 +185,36 @@ def test_an_encoder_that_is_worse_than_its_start_is_told(
     assert (result["selected"]["start"], result["selected"]["score"]) == (50.0, 30.0)
     line = "the training made the encoder worse: its dev score is 30.00, and was 50.00 before"
     assert line in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_without_all_seven_sets_no_sts_is_measured(tiny: Path, corpus: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "sts12"
+    folder.mkdir(parents=True)
+    (folder / "test.tsv").write_text("sentence1\tsentence2\tscore\na dog runs\ta cat runs\t2.5\n")
+    given = config(tiny, corpus, tmp_path / "out", max_steps=1, report_sts=True, data=tmp_path / "data")
+    assert train(given)["results"] == []
+
+
+@pytest.mark.parametrize("steps", [4, 6])  # stopped after the last step, and before it
+def test_a_resumed_run_has_the_seconds_of_all_its_parts(
+    steps: int, tiny: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(self: Any, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step == 3:
+            time.sleep(1.6)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    given = config(tiny, corpus, tmp_path / "out", max_steps=steps)
+    with monkeypatch.context() as patched:
+        patched.setattr(MetricsFile, "on_step_begin", stop)
+        with pytest.raises(KeyboardInterrupt):
+            train(given)
+    log = read_log(tmp_path / "out" / METRICS_FILE)
+    first = log[-1]["time"] - log[0]["time"]
+    assert first >= 1.5
+    began = time.monotonic()
+    found = train(given, resume=True)["timing"]["train_seconds"]
+    assert first < found < first + time.monotonic() - began
 
 
 def test_the_learning_rate_falls_linearly_to_nothing(tiny: Path, corpus: Path, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from holdfast.runs.checkpoints import (
     why_unfit,
 )
 from holdfast.runs.resumable import Resumable
-from holdfast.runs.run_log import METRICS_FILE, RESULT_FILE, RUN_FILE, read_log, seconds_before_last_part
+from holdfast.runs.run_log import METRICS_FILE, RESULT_FILE, RUN_FILE, read_log, seconds_of_parts
 from holdfast.runs.run_record import (
     RUN,
     damage_in,
@@ -274,13 +274,13 @@ class Run:
         trainer.remove_callback(PrinterCallback)
         for callback in (progress, metrics, *callbacks, CheckpointAtStop(stop)):
             trainer.add_callback(callback)
-        began = time.monotonic()
+        began, now = time.monotonic(), time.time()
         try:
             with metrics, context, waiting:
                 trainer.train_from(self.checkpoint)
         finally:
             progress.stage.close()
-        return time.monotonic() - began + seconds_before_last_part(read_log(metrics.path))
+        return time.monotonic() - began + seconds_of_parts(read_log(metrics.path), before=now)
 
     def export_transformer(self, model: Any, tokenizer: Any) -> None:
         """Export a Hugging Face model with its tokeniser."""
