@@ -18,8 +18,8 @@ def main(folder: Path) -> int:
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     tracked = set(subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines())
     package = {name.removeprefix("src/") for name in tracked if name.startswith("src/holdfast/")}
-    entries = "docs/leaderboard/entries/"  # which the package carries for holdfast.load
-    package |= {name.replace(entries, "holdfast/leaderboard/entries/") for name in tracked if name.startswith(entries)}
+    entries = (name for name in tracked if name.startswith("docs/leaderboard/") and name.endswith(".json"))
+    package |= {name.replace("docs/leaderboard", "holdfast/leaderboard/entries") for name in entries}
     with zipfile.ZipFile(wheel) as opened:
         shipped = {name for name in opened.namelist() if ".dist-info/" not in name}
     with tarfile.open(sdist) as opened_sdist:

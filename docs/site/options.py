@@ -50,7 +50,7 @@ def entries_table() -> str:
     deployed = {name for name, column in suite.columns.items() if column.group == "deployed"}
     titles = {name: title for name, title in suite.titles().items() if name not in deployed}
     rows = [["encoder", *titles.values(), "Speed"], ["---"] * (len(titles) + 2)]
-    for entry in ranked(entries_in(PAGES / "leaderboard" / "entries").values()):
+    for entry in ranked(entries_in(PAGES / "leaderboard").values()):
         cells = [_score(entry["scores"].get(name), whole=name in suite.overall) for name in titles]
         speed = f"{entry['cost']['speed']:.2f}" if "speed" in entry["cost"] else ""
         rows.append([f"`{entry['name']}`", *cells, speed])

@@ -77,7 +77,7 @@ def board(folder: Path, *entries: dict[str, Any]) -> Path:
         entry("bm25", at=80, kind="search"),
     )
     for each in whole:
-        write_entry(folder / "entries", each)
+        write_entry(folder, each)
     return folder
 
 

@@ -36,7 +36,7 @@ def test_an_entry_holds_what_decides_it_and_no_places(
 ) -> None:
     assert _add(tmp_path, "--json") == 0
     told = json.loads(capsys.readouterr().out)
-    path = tmp_path / "board/entries/mine.json"
+    path = tmp_path / "board/mine.json"
     found = read_entry(path)
     assert told["entry"] == json.loads(path.read_text())
     assert found["encoder"]["source"] == "me/mine"
@@ -56,7 +56,7 @@ def test_a_board_that_is_not_there_is_made_with_the_published_entries(tmp_path: 
     results(tmp_path / "measured")
     assert _add(tmp_path) == 0
     published = {path.name: path.read_bytes() for path in published_folder().glob("*.json")}
-    there = {path.name: path.read_bytes() for path in (tmp_path / "board/entries").glob("*.json")}
+    there = {path.name: path.read_bytes() for path in (tmp_path / "board").glob("*.json")}
     assert there.pop("mine.json")
     assert there == published
 
@@ -73,18 +73,18 @@ def test_a_board_is_begun_with_all_published_entries_or_none(tmp_path: Path, mon
 
     monkeypatch.setattr(boards, "write_entry", stopped)
     with pytest.raises(KeyboardInterrupt):
-        boards._begin_board(tmp_path / "board" / "entries", [{"name": name} for name in "abc"])
-    assert not list((tmp_path / "board").iterdir())
+        boards._begin_board(tmp_path / "new" / "board", [{"name": name} for name in "abc"])
+    assert not list((tmp_path / "new").iterdir())
     monkeypatch.setattr(boards, "write_entry", whole)
-    boards._begin_board(tmp_path / "board" / "entries", [{"name": name} for name in "abc"])
-    assert sorted(path.name for path in (tmp_path / "board").rglob("*.json")) == ["a.json", "b.json", "c.json"]
+    boards._begin_board(tmp_path / "new" / "board", [{"name": name} for name in "abc"])
+    assert sorted(path.name for path in (tmp_path / "new" / "board").iterdir()) == ["a.json", "b.json", "c.json"]
 
 
 def test_a_local_folder_is_no_name_for_others(tmp_path: Path) -> None:
     board(tmp_path / "board", entry("other", model_sha256="b" * 64))
     results(tmp_path / "measured", model="/home/someone/model")
     assert _add(tmp_path) == 0
-    assert read_entry(tmp_path / "board/entries/mine.json")["encoder"]["source"] == "folder"
+    assert read_entry(tmp_path / "board/mine.json")["encoder"]["source"] == "folder"
 
 
 def _changed(part: str, change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
@@ -176,7 +176,7 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
     lines = [each for each in capsys.readouterr().err.splitlines() if each.startswith("holdfast: ")]
     assert len(lines) == 1, lines
     assert line in lines[0]
-    assert not (tmp_path / "board/entries/mine.json").exists()
+    assert not (tmp_path / "board/mine.json").exists()
     assert not (tmp_path / "board/index.html").exists()
 
 
@@ -218,7 +218,7 @@ def test_files_may_be_named_one_by_one(made: Path, tmp_path: Path, capsys: pytes
 
 
 def test_an_entry_changed_by_hand_is_refused(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "board/entries/other.json"
+    path = tmp_path / "board/other.json"
     path.write_text(path.read_text().replace("Apache-2.0", "MIT"))
     for words in (["add", str(made), *WORDS], ["render"]):
         assert main(["leaderboard", *words, "--board", str(tmp_path / "board")]) == 2

@@ -1,4 +1,4 @@
-"""Boards: a folder with entries and their page; entries are added to it from results."""
+"""Boards: folders with entries (``NAME.json``) and their page; entries are added to it from results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.leaderboard.entry import (
     read_entry,
     write_entry,
 )
-from holdfast.leaderboard.entry_encoders import FOLDER, PACKAGE, entries_folder
+from holdfast.leaderboard.entry_encoders import FOLDER, PACKAGE
 from holdfast.leaderboard.leaderboard_settings import BM25, LeaderboardAddSettings
 from holdfast.leaderboard.page import render_board
 from holdfast.leaderboard.result_checks import PartResult, mistakes, read_parts
@@ -52,8 +52,8 @@ def add(settings: LeaderboardAddSettings, suite: Suite | None = None) -> tuple[d
     """
     suite = suite or the_suite()
     parts = read_parts(settings.results, suite)
-    folder = entries_folder(settings.board)
-    source = published_folder() if not folder.is_dir() else folder
+    folder = settings.board
+    source = folder if _has_entries(folder) else published_folder()
     there = entries_in(source, suite)
     lines = [*_mistakes_of_settings(settings, there), *mistakes(parts, suite)]
     if lines:
@@ -67,7 +67,13 @@ def add(settings: LeaderboardAddSettings, suite: Suite | None = None) -> tuple[d
 
 
 def _begin_board(folder: Path, entries: Iterable[Mapping[str, Any]]) -> None:
-    """Write the first entries of a board, all or none: what is in its folder is taken for the whole board."""
+    """Write the first entries of a board, all or none: what is in its folder is taken for the whole board.
+
+    Raises:
+        UserError: the folder holds other files.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"--board {folder} holds other files and no entries: name a board or a new folder")
     temporary = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
@@ -86,12 +92,15 @@ def render(board: Path, suite: Suite | None = None) -> Path:
         UserError: there is no such board, an entry is damaged or of another suite.
     """
     suite = suite or the_suite()
-    folder = entries_folder(board)
-    if not folder.is_dir():
-        raise UserError(f"{board} is no board: it has no folder {folder.name}")
+    if not _has_entries(board):
+        raise UserError(f"{board} is no board: it has no entries, files NAME.json")
     page = board / PAGE
-    write_text(page, render_board(list(entries_in(folder, suite).values()), suite))
+    write_text(page, render_board(list(entries_in(board, suite).values()), suite))
     return page
+
+
+def _has_entries(board: Path) -> bool:
+    return next(board.glob("*.json"), None) is not None
 
 
 def make_entry(settings: LeaderboardAddSettings, parts: Sequence[PartResult], suite: Suite) -> dict[str, Any]:

@@ -36,7 +36,7 @@ _ROUNDING = 1e-6
 def published_folder() -> Path:
     """Return the folder of the published entries: in an installed package its own, in a checkout docs/leaderboard."""
     packaged = Path(__file__).parent / "entries"
-    return packaged if packaged.is_dir() else Path(__file__).parents[3] / "docs" / "leaderboard" / "entries"
+    return packaged if packaged.is_dir() else Path(__file__).parents[3] / "docs" / "leaderboard"
 
 
 def entries_in(folder: Path, suite: Suite | None = None) -> dict[str, dict[str, Any]]:

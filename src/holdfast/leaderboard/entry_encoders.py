@@ -61,8 +61,8 @@ def load(name: str, *, board: Path | str | None = None, device: str | None = Non
 
 
 def entries_folder(board: Path | str | None) -> Path:
-    """Return the folder of the entries of a board; None: of the published ones."""
-    return published_folder() if board is None else Path(board) / "entries"
+    """Return the folder of a board, which holds its entries and its page; None: that of the published entries."""
+    return published_folder() if board is None else Path(board)
 
 
 def spec_at_hand(entry: Mapping[str, Any]) -> str:
