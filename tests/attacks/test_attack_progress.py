@@ -15,7 +15,7 @@ from rich.console import Console
 from small_attacks import sentence
 
 from holdfast.attacks import attack_run as attack_run
-from holdfast.attacks.attack_progress import AttackProgress, UnderWay
+from holdfast.attacks.attack_progress import AttackProgress, UnderWay, work_of
 from holdfast.attacks.attack_run import attack
 from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.encoder_targets import DriftTarget
@@ -115,6 +115,24 @@ def test_the_words_of_a_long_text_are_told_before_any_is_finished(clock: Clock) 
     ]
 
 
+def test_a_long_text_is_more_of_the_work_than_a_short_one(clock: Clock) -> None:
+    short, long = "a dog", " ".join(["dog"] * 40)
+    now = UnderWay()
+    progress = AttackProgress(None, "pwws", 5, lambda: now, work=sum(map(work_of, [short, short, short, long, long])))
+    for number in range(3):
+        clock.seconds += 1.0
+        progress.add(attempt(number, "failed"))
+    assert progress.remaining() is None, "three short texts of 4, of 3,212, tell nothing"
+    assert progress.share == 12 / 3212
+    assert progress._left() == "3 s so far"
+    now = UnderWay(texts=2, tried=20, words=80, parts=0.5, work=0.5 * 40 * 40)
+    clock.seconds += 97.0
+    share, left = progress.remaining() or (0.0, 0.0)
+    assert share == pytest.approx(812 / 3212)
+    assert left == pytest.approx(100.0 * 2400 / 812)
+    assert work_of(" ".join(["dog"] * 1000)) == 1000 * 256  # a model reads no more of it
+
+
 def test_the_engine_tells_what_is_under_way(encoder: Any, resources: Any) -> None:
     target = DriftTarget(encoder, source="small", threshold=-2.0)  # out of reach: every word is tried
     engine = Engine(target, resources)
@@ -133,6 +151,8 @@ def test_the_engine_tells_what_is_under_way(encoder: Any, resources: Any) -> Non
     assert words == {(2, 8), (1, 6), (0, 0)}  # old man sleeps big red bed; dog runs
     assert [now.tried for now in seen if now.texts == 2][:2] == [0, 2]
     assert max(now.parts for now in seen) <= 2.0
+    (half,) = {now.work for now in seen if now.texts == 2 and now.tried == 2}
+    assert half in (2 / 6 * work_of(text), 1 / 6 * work_of(text) + 1 / 2 * work_of("a dog runs"))
 
 
 @pytest.mark.parametrize("ends", ["quiet", "nothing to do", "an error"])

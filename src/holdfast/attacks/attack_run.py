@@ -20,7 +20,7 @@ from holdfast.attacks.attack_inputs import (
     load_inputs,
 )
 from holdfast.attacks.attack_processes import other_processes, wait_for
-from holdfast.attacks.attack_progress import AttackProgress
+from holdfast.attacks.attack_progress import AttackProgress, work_of
 from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.ensemble import about_ensembles, attacks_per_text, for_folder, for_target, reads_training, won_by
@@ -276,7 +276,8 @@ def _attack_share(
     for recipe in run.recipes:
         before, began = spent.get(recipe.NAME, 0.0), time.monotonic()
         waiting = [example for example in examples if (recipe.NAME, example.number) not in done]
-        with AttackProgress(run.console, recipe.NAME, len(waiting), engine.under_way) as progress:
+        work = sum(work_of(example.text) for example in waiting)
+        with AttackProgress(run.console, recipe.NAME, len(waiting), engine.under_way, work=work) as progress:
             for attempt in engine.run(recipe, waiting):
                 fresh[recipe.NAME, attempt.number] = attempt
                 spent[recipe.NAME] = before + time.monotonic() - began

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from holdfast.attacks.attack_progress import UnderWay
+from holdfast.attacks.attack_progress import UnderWay, work_of
 from holdfast.attacks.attack_settings import SIDE_BY_SIDE
 from holdfast.attacks.attack_state import AttackState, random_numbers
 from holdfast.attacks.examples import Attempt, Example, Verdict, skipped, verdict_record
@@ -118,12 +118,14 @@ class Engine:
         """Return the state of the running attacks; may be called from another thread."""
         running = tuple(self._running)
         states = [attack.state for attack in running]
+        shares = [state.tried / max(len(state.places), 1) for state in states]
         return UnderWay(
             len(running),
             sum(state.tried for state in states),
             sum(len(state.places) for state in states),
             sum(attack.queries for attack in running),
-            sum(state.tried / max(len(state.places), 1) for state in states),
+            sum(shares),
+            sum(share * work_of(state.example.text) for share, state in zip(shares, states, strict=True)),
         )
 
     def run(self, recipe: Recipe, examples: Iterable[Example]) -> Iterator[Attempt]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from holdfast.attacks.attack_progress import AttackProgress
+from holdfast.attacks.attack_progress import AttackProgress, work_of
 from holdfast.attacks.attack_settings import SIDE_BY_SIDE
 from holdfast.attacks.encoder_targets import DriftTarget, EncoderTarget
 from holdfast.attacks.engine import Engine
@@ -177,7 +177,9 @@ def _attempts(
     )
     by_number = context.journal.attempts(name)
     waiting = [example for example in examples if example.number not in by_number]
-    shown = AttackProgress(context.progress.console, context.progress.label, len(waiting), engine.under_way)
+    work = sum(work_of(example.text) for example in waiting)
+    console, label = context.progress.console, context.progress.label
+    shown = AttackProgress(console, label, len(waiting), engine.under_way, work=work)
     with shown, contextlib.suppress(TimeIsUp), stopped_at(context.model, context.deadline):
         for attempt in engine.run(recipe, waiting) if waiting else ():
             by_number[attempt.number] = attempt
