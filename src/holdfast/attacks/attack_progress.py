@@ -117,7 +117,7 @@ class AttackProgress(Stage):
         return min(done / whole, 1.0) if whole else None
 
     def _done_of_whole(self) -> tuple[float, float]:
-        """Return the work that is done, also by running attacks, and the whole; in texts if their lengths are unknown."""
+        """Return the work that is done, also by running attacks, and the whole; without lengths, numbers of texts."""
         now = self._under_way()
         if self._work is None:
             return self.done + now.parts, float(self.total or 0)
