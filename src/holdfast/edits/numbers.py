@@ -27,8 +27,9 @@ _NUMBER = re.compile(
 _WORD_BEFORE = re.compile(r"([^\W\d_][\w.'’]*)[\s(]*[$£€]?$")
 _WORD_AFTER = re.compile(r"[\s-]([^\W\d_]+)")
 _NUMBER_NEAR = re.compile(rf"(?:{_DIGITS}|\b(?:{'|'.join(CARDINALS)})\b)", re.IGNORECASE)
+_NUMERAL = re.compile(rf"\d[\d.,]*|\b(?:{'|'.join(CARDINALS)})\b", re.IGNORECASE)
 _CONVERSION = re.compile(
-    rf"(?:\d[\d.,]*|\b(?:{'|'.join(CARDINALS)})\b)(?:[^()\d]{{0,25}}\([^()\d]{{0,12}}\d[^()]*\)|[^()\d]{{0,12}}/ ?\d)",
+    rf"(?:{_NUMERAL.pattern})(?:[^()\d]{{0,25}}\([^()\d]{{0,12}}\d[^()]*\)|[^()\d]{{0,12}}/ ?\d)",
     re.IGNORECASE,
 )
 _YEAR = re.compile(r"\b(?:1[0-9]|20)\d\d\b")
@@ -103,7 +104,7 @@ def _replaced(text: str, number: _Found, new: str) -> Edited | None:
 
 def _numbers(text: str) -> Iterator[_Found]:
     """Yield the numbers that can be replaced."""
-    conversions = [match.span() for match in _CONVERSION.finditer(text)]
+    conversions = list(_conversions(text))
     for match in _NUMBER.finditer(text):
         around = _Around(text, match)
         if any(begin <= match.start() < end for begin, end in conversions) or around.is_name or around.is_range:
@@ -111,6 +112,20 @@ def _numbers(text: str) -> Iterator[_Found]:
         draw = _drawing(match, around)
         if draw is not None:
             yield _Found(match.start(), match.end(), draw)
+
+
+def _conversions(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the places of quantities that are told in two units, from the left.
+
+    They are looked for at the first figure of each number alone, since one that begins at a later figure is also one
+    from the first: at every figure, a number of thousands of figures would take their square.
+    """
+    begin = 0
+    while (number := _NUMERAL.search(text, begin)) is not None:
+        found = _CONVERSION.match(text, number.start())
+        begin = number.end() if found is None else found.end()
+        if found is not None:
+            yield found.span()
 
 
 class _Around:
