@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -47,14 +48,11 @@ class MaskedLM:
         self.source = spec
         self.tokenizer, self.model = _load(spec)
         self._window = checked_limit(self.tokenizer, self.model, spec)
-        self._words = self._whole_words()
-        self._usable = torch.tensor([word is not None for word in self._words])
-        self._proposable = int(self._usable.sum())
 
     def to(self, device: torch.device) -> MaskedLM:
         """Move the model to a device."""
         self.model.to(device)
-        self._usable = self._usable.to(device)
+        self.__dict__.pop("_usable", None)  # made anew where the model is
         return self
 
     @torch.no_grad()
@@ -142,8 +140,23 @@ class MaskedLM:
         pieces: list[list[int]] = self.tokenizer([f" {word}" for word in words], add_special_tokens=False)["input_ids"]
         return pieces
 
-    def _whole_words(self) -> list[str | None]:
-        """Return, for each token of the vocabulary, the content word that this single token encodes, or None."""
+    @cached_property
+    def _usable(self) -> Tensor:
+        """Return, for each token of the vocabulary, whether it may be proposed."""
+        return torch.tensor([word is not None for word in self._words], device=self.model.device)
+
+    @cached_property
+    def _proposable(self) -> int:
+        """Return how many tokens may be proposed."""
+        return sum(word is not None for word in self._words)
+
+    @cached_property
+    def _words(self) -> list[str | None]:
+        """Return, for each token of the vocabulary, the content word that this single token encodes, or None.
+
+        They are found when they are first asked for: it takes half a second, and who asks only how likely words are,
+        as `WordLikelihood` does, needs none.
+        """
         words: list[str | None] = [None] * self.model.config.vocab_size
         surfaces = {token: self.tokenizer.decode([token]).strip() for token in self.tokenizer.get_vocab().values()}
         content = [(token, surface) for token, surface in sorted(surfaces.items()) if is_content_word(surface)]
