@@ -55,7 +55,10 @@ class LiveTensors(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation, and count it, and the storages of its results that are new."""
         result = func(*args, **(kwargs or {}))
-        tree_map_only(Tensor, self._count, result)
+        if isinstance(result, Tensor):  # nearly always; the walk over a tree takes longer than the operation
+            self._count(result)
+        else:
+            tree_map_only(Tensor, self._count, result)
         if (counted := flop_registry.get(func._overloadpacket)) is not None:
             self.flops += counted(*args, **(kwargs or {}), out_val=result)
         return result
