@@ -27,7 +27,7 @@ from holdfast.evaluation.transfer import (
 )
 from holdfast.models import load_sentence_transformer
 
-TIGHT = {"tol": 1e-8, "max_iter": 10_000}
+TIGHT = {"solver": "newton-cg", "tol": 1e-8, "max_iter": 10_000}
 
 
 class Space:

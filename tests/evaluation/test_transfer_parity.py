@@ -22,7 +22,7 @@ from holdfast.models import load_sentence_transformer
 
 # scikit-learn's own stopping rule leaves strong C short of the minimum, by a few of a hundred texts where the training
 # part is small; small subsets are therefore compared with its converged fits, and a large one with its defaults.
-CONVERGED = {"tol": 1e-7, "max_iter": 5000}
+CONVERGED = {"solver": "newton-cg", "tol": 1e-7, "max_iter": 5000}  # two to four times as fast as by lbfgs
 CASES = [
     ("cr", {"all": 2000}, {}),
     ("cr", {"all": 400}, CONVERGED),
