@@ -110,7 +110,7 @@ def test_an_audit_needs_nothing_but_the_model(
 def test_neighbour_lists_stand_in_for_wordnet(machine: str, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue(machine)  # named, they are used where WordNet is here, too
     Path("lists.tsv").write_text("word\tneighbors\n" + "".join(f"{word}\tbig old\n" for word in SEEN))
-    result = run(synonyms="lists.tsv")
+    result = run(synonyms="lists.tsv", items="synonyms")
     (row,) = [row for row in result["results"] if row["task"] == "audit-synonyms"]
     assert row["n"] == 40
     assert "lists.tsv" in result["protocol"]["random_synonyms"]
@@ -119,7 +119,7 @@ def test_neighbour_lists_stand_in_for_wordnet(machine: str, request: pytest.Fixt
 
 
 def test_synonyms_are_filtered_but_not_by_the_head_of_the_model(here: Path) -> None:
-    result = run()
+    result = run(items="synonyms,adversarial-synonyms")
     source = result["protocol"]["random_synonyms"]
     assert "; valid ones by WordNet" in source
     assert source.endswith("masked LM bundled-mlm"), "the model has a head of its own"
@@ -137,14 +137,15 @@ def test_scores_are_fitted_on_other_pairs_than_are_attacked(here: Path, monkeypa
         return fit(model, first, second, scores)
 
     monkeypatch.setattr(adversarial_items, "fitted_scale", noted)
-    examples = run(examples=30)["examples"]
+    scored = "advsts,advsts-typos"
+    examples = run(examples=30, items=scored)["examples"]
     attacked = [row["original"] for row in examples if row["item"] == "audit-advsts"]
     assert attacked == [row["original"] for row in examples if row["item"] == "audit-advsts-typos"]
     (used,) = fitted
     assert len(used) == len(attacked) == 15
     assert not set(used) & set(attacked)
     shutil.copy("data/stsb/dev.tsv", "data/stsb/train.tsv")
-    result = run(examples=30)
+    result = run(examples=30, items=scored)
     assert len(fitted[1]) == 30
     assert by_task(result)["audit-advsts"]["n"] == 30
     assert result["protocol"]["advsts"]["scale"] == "isotonic fit on 30 pairs of train"
@@ -159,7 +160,7 @@ def test_each_attack_has_the_goal_that_is_told(here: Path, monkeypatch: pytest.M
         return attempts(context, name, recipe, target, examples)
 
     monkeypatch.setattr(adversarial_items, "_attempts", noted)
-    result = run()
+    result = run(items="adversarial-typos,adversarial-synonyms,advsts,neighbours")
     assert asked["DriftTarget"][0].threshold == result["protocol"]["drift_threshold"]
     assert asked["RetrievalTarget"][0].k == result["protocol"]["neighbours"] == 5
     target, examples = asked["ScoredPairTarget"]

@@ -109,7 +109,7 @@ def test_alignment_is_of_the_pairs_that_mean_the_same(here: Path) -> None:
     assert 0 < len(same) < len(lines)
     model = load_sentence_transformer("lm")
     first, second = (model.encode(list(side), normalize_embeddings=True) for side in zip(*same, strict=True))
-    (row,) = [row for row in run()["results"] if row["task"] == "audit-quality"]
+    (row,) = [row for row in run(items="quality")["results"] if row["task"] == "audit-quality"]
     assert row["metrics"]["alignment"] == pytest.approx(float(((first - second) ** 2).sum(axis=1).mean()), rel=1e-4)
 
 
@@ -329,8 +329,8 @@ def test_default_texts(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_item_typing_draws_from_a_list_of_misspellings(here: Path) -> None:
     (here / "list.tsv").write_text("".join(f"{word}\tqxqx\n" for word in (*SEEN, "the")))
-    settings = {"texts": "mine.txt", "examples": 1, "tagger": "textblob", "data": here / "data"}
-    result = run("lm", examples=1, misspellings=Path("list.tsv"))
+    settings = {"texts": "mine.txt", "examples": 1, "tagger": "textblob", "data": here / "data", "items": "typing"}
+    result = run("lm", examples=1, items="typing", misspellings=Path("list.tsv"))
     shown = [row["adversarial"] for row in result["examples"] if row["item"] == "audit-typing"]
     assert any("qxqx" in text.lower() for text in shown)
     assert result["protocol"]["misspellings"]["words"] == len(SEEN) + 1

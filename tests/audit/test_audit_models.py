@@ -185,6 +185,6 @@ def test_a_function_whose_vectors_depend_on_their_company_is_told(here: Path) ->
         "    return [[float(len(text)), len(set(text)), 4.0 * len(texts)] for text in texts]\n"
     )  # fmt: skip
     sys.modules.pop("uneven_service", None)
-    vectors = by_task(run("call:uneven_service:embed", examples=2))["audit-vectors"]
+    vectors = by_task(run("call:uneven_service:embed", examples=2, items="vectors"))["audit-vectors"]
     assert vectors["verdict"] == "breaks"
     assert "longer texts are in its batch" in vectors["told"]
