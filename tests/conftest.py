@@ -21,12 +21,15 @@ import torch
 from architectures import BACKBONES, DECODERS, WORDS, save_transformer
 from warm import WarmPython
 
+gc.disable()  # until the first test: what is imported stays, and the collector would visit it again and again
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _freeze_imported_objects() -> None:
     """Keep the garbage collector from visiting all imported objects: each training of transformers runs it."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)
