@@ -69,10 +69,20 @@ SMALLER: dict[str, list[str]] = {
     "finetune": ["--epochs", "2", "--batch-size", "16", "--precision", "fp32"],
     "pretrain": ["--batch-tokens", "256", "--precision", "fp32"],
     "attack": ["--examples", "4", "--precision", "fp32"],
-    "audit": ["--examples", "2", "--precision", "fp32"],
+    "audit": [
+        *("--examples", "2", "--texts-per-item", "32", "--precision", "fp32"),
+        *("--masked-lm", "bert-base-uncased"),
+    ],
     "compare": ["--resamples", "200"],
 }
 """What is added to a command to make it small; of an option that is given twice the last counts."""
+
+SMALLER_AUDITS = {
+    "holdfast.audit.audit_run.EXAMPLES": 2,
+    "holdfast.audit.audit_context.EXAMPLES": 2,
+    "holdfast.audit.audit_run.TEXTS_PER_ITEM": 32,
+}
+"""What makes audits small whose options are not given, as those of Python's examples and of ``harden``."""
 
 POISON = [word for value in ("words=6", "steps=3", "candidates=3") for word in ("--set", value)]
 """The same for ``attack --goal poison``."""

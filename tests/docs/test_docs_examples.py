@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 import typer
 from docs_pages import ELSEWHERE, ROOT, Block, blocks, holdfast_words, inline_commands, pages
-from docs_world import RUN, provide, smaller
+from docs_world import LM, RUN, SMALLER_AUDITS, provide, smaller
 
 import holdfast.audit.poisoning_item  # noqa: F401  so that tests/conftest.py shortens it
 from holdfast.cli import main
 from holdfast.cli.app import app
 from holdfast.cli.error_lines import one_line
+from holdfast.model_lookup import BUNDLED, BUNDLED_MLM
 
 COMMAND: Any = typer.main.get_command(app)
 OUTPUT = ("", "text", "json")
@@ -55,6 +56,9 @@ def test_the_examples_of_a_page_run(
     monkeypatch.setenv("HOLDFAST_DATA", str(docs_world / "DATA"))
     monkeypatch.setenv("MTEB_CACHE", str(tmp_path / "mteb"))
     monkeypatch.setattr("holdfast.model_lookup._pypi_model", lambda _: docs_world / RUN)
+    monkeypatch.setitem(BUNDLED, BUNDLED_MLM, docs_world / LM)
+    for default, size in SMALLER_AUDITS.items():
+        monkeypatch.setattr(default, size)
     names: dict[str, Any] = {"__name__": "example"}
     for block in run:
         where = f"{page}:{block.line}"
