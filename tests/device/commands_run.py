@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
 
 from small_world import World, jobs, make_world
 
+from holdfast.audit import poisoning_item
 from holdfast.classifiers.classifier_trainer import ClassifierTrainer
 from holdfast.cli import main
 from holdfast.pretraining.pretrain_trainer import PretrainTrainer
@@ -60,6 +61,7 @@ def world(folder: str) -> World:
         (made.data / "wordnet" / name).write_text(text, encoding="utf-8")
     os.environ |= {"HOLDFAST_CACHE": str(made.folder / "cache"), "HOLDFAST_DATA": str(made.data), "HF_HUB_OFFLINE": "1"}
     os.chdir(made.folder)
+    poisoning_item.CONSTANTS["steps"] = 4  # as tests/conftest.py has it in the process of pytest
     return made
 
 
@@ -75,7 +77,7 @@ def commands(made: World) -> dict[str, list[str]]:
     return {
         **{name: words for name, words in jobs(made).items() if name in ("train", "pretrain")},
         "evaluate": ["evaluate", lm, "--tasks", "stsb,space,sst2", "--output", "out.json"],
-        "audit": ["audit", lm, *texts, "--tagger", "textblob", *kept],
+        "audit": ["audit", lm, *texts, "--texts-per-item", "16", "--tagger", "textblob", *kept],
         "space": ["space", lm, "--output", "out.json"],
         "masks": ["masks", lm, "--text", "the dog sleeps", "--draws", "2", "--set", "layers=1", "--output", "out.json"],
         "whitening": ["baseline", "whitening", "--model", lm, *corpus, "--output", "out"],
