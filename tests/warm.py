@@ -25,7 +25,12 @@ from typing import Any, NoReturn
 
 IMPORTED = (
     "datasets",
-    "holdfast.classifiers",
+    "holdfast.attacks.attack_run",
+    "holdfast.audit",
+    "holdfast.classifiers.finetune_run",
+    "holdfast.cli",
+    "holdfast.evaluation.evaluation_run",
+    "holdfast.hardening.hardening_run",
     "holdfast.pretraining.pretraining_run",
     "holdfast.training.training_run",
     "pytest",
@@ -108,9 +113,12 @@ def ranks(processes: int) -> list[dict[str, str]]:
 
 def serve() -> None:
     """Fork what each line asks for, wait for it, and answer with its return code."""
+    gc.disable()
     for name in sys.argv[1:]:
         importlib.import_module(name)
+    load_a_model()
     gc.collect()
+    gc.enable()
     gc.freeze()  # the garbage collector of a forked process does not visit what was imported, nor copy its memory
     for line in sys.stdin:
         request = json.loads(line)
@@ -121,6 +129,18 @@ def serve() -> None:
                 become(request, environment)
             running.add(pid)
         print(wait_for(running), flush=True)
+
+
+def load_a_model() -> None:
+    """Load a small BERT: transformers keeps what it compiles for its first model, which takes a third of a second."""
+    from transformers import AutoModel, BertConfig, BertModel
+
+    with tempfile.TemporaryDirectory() as folder:
+        config = BertConfig(
+            vocab_size=8, hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4
+        )
+        BertModel(config).save_pretrained(folder)
+        AutoModel.from_pretrained(folder)
 
 
 def become(request: dict[str, Any], environment: dict[str, str]) -> None:
