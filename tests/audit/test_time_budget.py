@@ -119,7 +119,7 @@ def attacking(monkeypatch: pytest.MonkeyPatch, slow_from: int, seconds: float, e
                     continue
                 if example.number > slow_from + 2:
                     raise TimeIsUp
-                yield SimpleNamespace(number=example.number, outcome="succeeded", queries=1)
+                yield SimpleNamespace(number=example.number, outcome="succeeded", queries=1, original=example.text)
 
     monkeypatch.setattr(adversarial_items, "Engine", Engine)
     space = SimpleNamespace(texts=["a dog runs"] * 10, numbers=list(range(10)))

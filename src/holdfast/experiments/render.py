@@ -294,7 +294,7 @@ def markdown(result: Mapping[str, Any], pictures: Sequence[str] = (), further: S
         f"{protocol['source']}; scale {protocol['scale']}, {protocol['seeds']} seed{'s' * (protocol['seeds'] > 1)}. "
         f"Ours ({in_brackets(result)}).\n",
         *([f"The claim: {protocol['claim']}\n"] if protocol.get("claim") else []),
-        *(f"{line}\n" for line in (*escaped_notes(result), *further)),
+        *(f"{line}\n" for line in (*notes(result), *further)),
         *_table(header, lines, labels),
         "",
     ]
@@ -308,12 +308,6 @@ def markdown(result: Mapping[str, Any], pictures: Sequence[str] = (), further: S
     if texts := text_lines(result):
         parts += ["Texts, of the first seed:\n", *(f"- {escaped_markdown(line)}" for line in texts), ""]
     return "\n".join([*parts, f"`{command_of(result)}` ({result['created'][:10]})", ""])
-
-
-def escaped_notes(result: Mapping[str, Any]) -> list[str]:
-    """Return the `notes` as Markdown, which the table's own note is already."""
-    own = str(result["protocol"].get("note"))
-    return [line if line == own else escaped_markdown(line) for line in notes(result)]
 
 
 def _differences_section(result: Mapping[str, Any]) -> list[str]:
