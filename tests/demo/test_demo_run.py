@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from holdfast.cli import main
-from holdfast.cli.demo_summary import summary
+from holdfast.cli.demo_summary import _card_table, summary
 from holdfast.demo import demo_run
 from holdfast.demo.before_and_after import LOWER_IS_BETTER, card_row, paired, remark, retrieval_row
 from holdfast.demo.demo_run import run_demo
@@ -119,6 +119,19 @@ def _check_message(result: dict[str, Any]) -> None:
     assert "should move" in message
     assert "no longer do" in text
     assert text.endswith(str(result["report"])), "the report's path comes last"
+
+
+def test_the_items_that_held_worst_are_on_the_card_whatever_their_metric() -> None:
+    def row(item: str, metric: str, before: float) -> dict[str, Any]:
+        return {"side": "hold", "item": item, "metric": metric, "before": before, "after": before, "remark": ""}
+
+    fine = [row(f"fine-{n}", "stability", 0.99) for n in range(7)]
+    worst = [row("attacked", "success_rate", 90.0), row("few found", "found", 20.0), row("bent", "stability", 0.3)]
+    harmless = [row("not attacked", "success_rate", 0.0), row("all found", "found", 100.0)]
+    table = _card_table([*fine, *harmless, *worst])
+    shown = [str(cell).partition(" (")[0] for cell in table.columns[1].cells]
+    assert shown[:3] == ["attacked", "few found", "bent"]
+    assert not {"not attacked", "all found"} & set(shown)
 
 
 def test_a_stopped_demo_goes_on_after_its_hardening(small: DemoSettings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.audit.gate.directions import better
 from holdfast.cli.console import table
 from holdfast.demo.before_and_after import AIMED, NEW_ENTRIES, ORIGINAL, TRAINED
 from holdfast.demo.demo_folder import RESULT_FILE
@@ -76,10 +77,10 @@ def _retrieval_table(rows: Rows) -> Table:
 
 
 def _card_table(rows: Rows) -> Table:
-    """Create the card: the items that hardening aims at, those that moved most of the others, and the other side."""
+    """Create the card: the items that hardening aims at, the worst of the others before it, and the other side."""
     hold = [row for row in rows if row["side"] == "hold"]
     first = [row for row in hold if row["item"] in AIMED]
-    others = sorted((row for row in hold if row not in first), key=lambda row: row["before"])
+    others = sorted((row for row in hold if row not in first), key=_held)
     shown = [*first, *others[: max(0, _HOLD_ROWS - len(first))]]
     shown += [row for row in rows if row["side"] == "move" and row["item"].startswith("written ")]
     cells = []
@@ -91,6 +92,12 @@ def _card_table(rows: Rows) -> Table:
     numbers = ["before", "after", "difference"]
     title = "The report card before and after the hardening"
     return table(["", "item", *numbers, ""], cells, title=title, right=numbers)
+
+
+def _held(row: Mapping[str, Any]) -> float:
+    """Return how well an item held before the hardening, from 0 to 1, whatever its metric."""
+    value = float(row["before"]) / (100.0 if row["metric"] in _UNITS else 1.0)
+    return 1.0 - value if better(row["metric"]) == "lower" else value
 
 
 def _item(row: Mapping[str, Any]) -> str:
