@@ -181,8 +181,11 @@ def test_held_out_vectors_have_no_part_in_the_flow() -> None:
 
 
 def test_what_cannot_be_fitted_is_refused() -> None:
-    with pytest.raises(UserError, match="at least 65 sentences"):
+    with pytest.raises(UserError, match="at least 67 sentences"):
         fit_flow(data(60), FlowOptions(), seed=0)
+    with pytest.raises(UserError, match="at least 67 sentences"):
+        fit_flow(data(66), FlowOptions(), seed=0)
+    fit_flow(data(67), FlowOptions(**QUICK), seed=0)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="cannot be halved for 5 levels: set fewer levels"):
         fit_flow(data(), FlowOptions(levels=5), seed=0)
     with pytest.raises(UserError, match=r"the loss is (nan|inf) in step 1"):

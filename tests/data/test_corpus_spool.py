@@ -44,6 +44,14 @@ def test_hash_is_of_the_sentences_not_of_the_file(tmp_path: Path) -> None:
     assert len(list((tmp_path / "cache").glob("*.arrow"))) == 1
 
 
+def test_a_file_is_read_as_the_name_of_its_link_says(tmp_path: Path) -> None:
+    (tmp_path / "t.data").write_text("sentence\ttopic\na dog runs\tdogs\na cat sleeps\tcats\n")
+    for name in ("t.txt", "t.tsv"):
+        (tmp_path / name).symlink_to("t.data")
+    found = [spool_corpus(str(tmp_path / name), folder=tmp_path / "cache").sentences for name in ("t.txt", "t.tsv")]
+    assert found == [3, 2]
+
+
 def test_unchanged_corpus_is_not_read_again(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "cache"
     first = spool_corpus(str(corpus), folder=folder)

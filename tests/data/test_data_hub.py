@@ -39,6 +39,7 @@ def repository(folder: Path, **splits: list[dict[str, object]]) -> str:
     [
         ("hf:a/b", HubSource("a/b")),
         ("a/b:test", HubSource("a/b", split="test")),
+        ("hf:a/b:train+validation", HubSource("a/b", split="train+validation")),
         ("hf:a/b:en", HubSource("a/b", "en")),
         ("hf:a/b:en:validation", HubSource("a/b", "en", "validation")),
     ],

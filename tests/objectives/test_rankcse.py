@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import torch
 from gradient_checks import assert_same_gradients, gradients, reordered, wider
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense
 from torch.nn import functional as F
 
 from holdfast.encoder import Encoder
@@ -225,6 +227,26 @@ def test_two_teachers_are_averaged_and_read_without_dropout(
     assert all(not parameter.requires_grad for parameter in objective.teachers.parameters())
 
 
+@pytest.mark.parametrize("from_file", [False, True])
+def test_the_order_is_that_of_cosines_in_fp32_also_under_autocast(
+    from_file: bool, make_encoder_model: Callable[..., Any], sentences: list[str]
+) -> None:
+    """Cosines in bf16 have steps of 0.004 to 0.008: many are equal, and the place in the batch orders them."""
+    dense = Dense(16, 12)  # whose vectors are in bf16; those of a BERT's last normalisation are in fp32
+    model = SentenceTransformer(modules=[*make_encoder_model("bert", pooling="mean"), dense], device="cpu").eval()
+    objective, features = RankCSE(model), Encoder(model).tokenise(sentences)
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+        read = objective.encoder_of(objective.teachers[0]).encode(dict(features))
+        labels = read.float() if from_file else None
+        if from_file:
+            objective.use_labels()
+        found = objective.teacher_scores(dict(features), labels=labels)
+    assert read.dtype == torch.bfloat16
+    assert found.dtype == torch.float32
+    unit = F.normalize(read.float(), dim=1)
+    torch.testing.assert_close(found, unit @ unit.T, rtol=0, atol=1e-6)
+
+
 def test_a_teacher_with_another_tokeniser_reads_the_texts(
     teacher: Path, tmp_path: Path, make_masked_lm: Callable[..., Path], sentences: list[str]
 ) -> None:
@@ -289,3 +311,5 @@ def test_wrong_options_are_refused(exact_model: Any, options: dict[str, Any], me
 def test_a_named_teacher_cannot_be_replaced_by_a_file(exact_model: Any, teacher: Path) -> None:
     with pytest.raises(ValueError, match="teacher= names another"):
         RankCSE(exact_model, teacher=str(teacher)).use_labels()
+    with pytest.raises(ValueError, match="ranking=0 learns no order"):
+        RankCSE(exact_model, ranking=0.0).use_labels()

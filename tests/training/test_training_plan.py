@@ -124,6 +124,11 @@ def test_the_command_writes_nothing(
     assert not output.exists()
     assert main([*words, "--plan-memory", "much"]) == 2
     assert "--plan-memory takes the memory of a GPU" in capsys.readouterr().err
+    corpus.write_text(f"{'a dog runs ' * 2000}\n" + corpus.read_text())
+    assert main(words) == 2
+    assert "raise --max-chars" in capsys.readouterr().err
+    assert main([*words, "--max-chars", "30000"]) == 0
+    capsys.readouterr()
     assert main([word for word in words if word != "--plan"]) == 2
     assert "--plan-memory is for --plan: give both, or leave it out" in capsys.readouterr().err
     assert not output.exists()

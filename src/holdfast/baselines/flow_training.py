@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -102,11 +103,11 @@ def fit_flow(
     Raises:
         UserError: there are too few vectors or too few dimensions for the levels, or a loss is not finite.
     """
-    held_out = min(_MOST_HELD_OUT, int(len(vectors) * _HELD_OUT_SHARE))
+    held_out = _held_out_of(len(vectors))
     trained_on = len(vectors) - held_out
     if held_out < 1 or trained_on < options.batch_size:
         raise UserError(
-            f"a flow needs at least {max(options.batch_size + 1, 21)} sentences (one batch, and one in twenty is held "
+            f"a flow needs at least {_fewest(options.batch_size):,} sentences (one batch, and one in twenty is held "
             f"out), and there are {len(vectors):,}"
         )
     with torch.random.fork_rng(devices=[]):
@@ -120,6 +121,16 @@ def fit_flow(
     before = _held_out_likelihood(flow, test)
     steps = _train(flow, vectors, trained_on, options, draw, progress)
     return flow.eval(), FlowFit(steps, trained_on, held_out, before, _held_out_likelihood(flow, test))
+
+
+def _held_out_of(sentences: int) -> int:
+    return min(_MOST_HELD_OUT, int(sentences * _HELD_OUT_SHARE))
+
+
+def _fewest(batch_size: int) -> int:
+    """Return the smallest number of sentences of which some are held out and a batch is left."""
+    enough = (n for n in itertools.count(batch_size) if _held_out_of(n) and n - _held_out_of(n) >= batch_size)
+    return next(enough)
 
 
 def _new_flow(dimensions: int, options: FlowOptions) -> Flow:

@@ -268,7 +268,8 @@ def _fingerprint(parts: list[Part], columns: Columns, max_chars: int) -> str | N
             return None
         if not stat.S_ISREG(status.st_mode):
             return None
-        files.append([str(part.resolve()), status.st_size, status.st_mtime_ns])
+        # The name says how the file is read, and may be that of a link to a file of another one.
+        files.append([str(part.resolve()), part.name, status.st_size, status.st_mtime_ns])
     return json.dumps([_READER_VERSION, files, columns, max_chars])
 
 

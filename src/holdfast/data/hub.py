@@ -59,7 +59,7 @@ def parse_hub(spec: str) -> HubSource:
         raise UserError(f"{spec!r} is not a hub data set: write hf:owner/name[:config][:split]")
     if len(rest) == 2:
         return HubSource(name, rest[0], rest[1])
-    if rest and rest[0] in _SPLITS:
+    if rest and set(rest[0].split("+")) <= _SPLITS:
         return HubSource(name, split=rest[0])
     return HubSource(name, rest[0] if rest else None)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
 from torch import Tensor, nn
 
-from holdfast.objectives.contrastive import full_precision
+from holdfast.objectives.contrastive import at_least_fp32, full_precision
 from holdfast.objectives.option_checks import check_words
 
 ProjectionKind = Literal["mlp", "linear"]
@@ -36,7 +35,7 @@ class Projection(nn.Module):
     def forward(self, vectors: Tensor) -> Tensor:
         """Project (rows, d) → (rows, c), with values in (−1, 1)."""
         with full_precision(vectors):
-            projected: Tensor = self.layers(vectors if vectors.dtype == torch.float64 else vectors.float())
+            projected: Tensor = self.layers(at_least_fp32(vectors))
             return projected
 
 

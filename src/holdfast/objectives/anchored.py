@@ -29,7 +29,7 @@ from holdfast.errors import UserError
 from holdfast.files import expanded, paths_in
 from holdfast.input_limits import limited_to
 from holdfast.models import evaluating
-from holdfast.objectives.contrastive import full_precision
+from holdfast.objectives.contrastive import at_least_fp32, full_precision
 from holdfast.objectives.dimensions import Cut, whole
 from holdfast.objectives.objective import Objective
 from holdfast.objectives.option_checks import check_not_negative, check_words
@@ -379,8 +379,7 @@ def distance(vectors: Tensor, anchors: Tensor) -> Tensor:
 def distances(vectors: Tensor, anchors: Tensor) -> Tensor:
     """Return 1 − cosine of each pair of rows of two matrices (B, d), (B,)."""
     with full_precision(vectors):
-        first, second = (each if each.dtype == torch.float64 else each.float() for each in (vectors, anchors))
-        return 1 - F.cosine_similarity(first, second, dim=1)
+        return 1 - F.cosine_similarity(at_least_fp32(vectors), at_least_fp32(anchors), dim=1)
 
 
 def _random_edits(edits: str, share: float, synonyms: str | None, misspellings: str | None) -> RandomEdits:

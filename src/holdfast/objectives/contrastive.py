@@ -97,6 +97,11 @@ def _inner_products(queries: Tensor, keys: Tensor) -> Tensor:
     return queries @ keys.T
 
 
+def at_least_fp32(vectors: Tensor) -> Tensor:
+    """Return vectors in fp32, those in fp64 as they are: under autocast an encoder's are in bf16."""
+    return vectors if vectors.dtype == torch.float64 else vectors.float()
+
+
 @contextlib.contextmanager
 def full_precision(tensor: Tensor) -> Iterator[None]:
     """Disable autocast on the tensor's device inside the block: heads and losses are computed in fp32."""

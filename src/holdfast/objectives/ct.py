@@ -17,7 +17,7 @@ from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, unwrap
 from holdfast.errors import UserError
 from holdfast.models import evaluating
-from holdfast.objectives.contrastive import full_precision
+from holdfast.objectives.contrastive import at_least_fp32, full_precision
 from holdfast.objectives.objective import Objective
 from holdfast.objectives.own_idea import attributes_replaced
 
@@ -133,7 +133,7 @@ class ContrastiveTension(Objective):
     def _vectors(self, encoder: Encoder, sentences: Features) -> Tensor:
         with contextlib.nullcontext() if self.dropout else evaluating(encoder.model):
             vectors = encoder.encode(sentences)
-        return vectors if vectors.dtype == torch.float64 else vectors.float()
+        return at_least_fp32(vectors)
 
     @contextlib.contextmanager
     def without_idea(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.distributed import joined, sum_over_processes
-from holdfast.objectives.contrastive import full_precision
+from holdfast.objectives.contrastive import at_least_fp32, full_precision
 from holdfast.objectives.option_checks import check_words
 
 HeadKind = Literal["tanh", "none"]
@@ -61,7 +61,7 @@ class Head(nn.Module):
     def forward(self, vectors: Tensor, *, views: int = 1, statistics: Statistics | None = None) -> Tensor:
         """Project (rows, d) → (rows, d); each row independently of its view and its batch."""
         with full_precision(vectors):
-            vectors = _at_least_fp32(vectors)
+            vectors = at_least_fp32(vectors)
             return vectors if self.dense is None else self.dense(vectors).tanh()
 
     def with_statistics(self, vectors: Tensor, *, views: int = 1) -> tuple[Tensor, list[Statistics]]:
@@ -120,7 +120,7 @@ class BatchNormHead(Head):
     def _project(self, vectors: Tensor, views: int, statistics: Statistics | None) -> tuple[Tensor, Statistics]:
         first, second = statistics or (None, None)
         with full_precision(vectors):
-            rows = _at_least_fp32(vectors).reshape(views, -1, vectors.shape[-1])
+            rows = at_least_fp32(vectors).reshape(views, -1, vectors.shape[-1])
             hidden, first = self.wide_norm(self.wide(rows), first)
             projected, second = self.narrow_norm(self.narrow(hidden.relu()), second)
         assert first is not None
@@ -183,10 +183,6 @@ def make_head(dimension: int, kind: AnyHeadKind) -> Head:
     """Return a head of a kind: "tanh", "none" (:class:`Head`) or "bn" (:class:`BatchNormHead`)."""
     check_words(head=(kind, AnyHeadKind))
     return BatchNormHead(dimension) if kind == "bn" else Head(dimension, kind)
-
-
-def _at_least_fp32(vectors: Tensor) -> Tensor:
-    return vectors if vectors.dtype == torch.float64 else vectors.float()
 
 
 def _joined_mean(rows: Tensor) -> tuple[Tensor, Tensor]:

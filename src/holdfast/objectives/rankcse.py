@@ -17,7 +17,7 @@ from holdfast.distributed import gather_keys
 from holdfast.encoder import unwrap
 from holdfast.errors import UserError
 from holdfast.models import evaluating, load_sentence_transformer
-from holdfast.objectives.contrastive import cosine_matrix, full_precision, own_or_equal
+from holdfast.objectives.contrastive import at_least_fp32, cosine_matrix, full_precision, own_or_equal
 from holdfast.objectives.contrastive_objective import ContrastiveObjective
 from holdfast.objectives.dimensions import Cut
 from holdfast.objectives.heads import AnyHeadKind
@@ -145,6 +145,8 @@ class RankCSE(ContrastiveObjective):
         """Take the vectors of the model as it was loaded from the batches: no teacher is needed."""
         if self.teacher is not None:
             raise ValueError("the vectors are those of the model as it was loaded, and teacher= names another")
+        if not self.ranking:
+            raise ValueError("ranking=0 learns no order, and needs no vectors of a teacher")
         self.teachers, self._from_labels = nn.ModuleList(), True
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
@@ -215,7 +217,8 @@ class RankCSE(ContrastiveObjective):
         if self._from_labels:
             if labels is None or positives is not None:
                 raise UserError("--vectors holds one vector for each sentence: give a corpus of one column")
-            return cosine_matrix(labels, gather_keys(labels)[0])
+            with full_precision(labels):
+                return cosine_matrix(at_least_fp32(labels), gather_keys(at_least_fp32(labels))[0])
         total: Tensor | None = None
         for number, weight in enumerate(self.teacher_weights):
             vectors = self._read(number, sentences)
@@ -231,7 +234,7 @@ class RankCSE(ContrastiveObjective):
         teacher = self.teachers[number]
         given = features_for(teacher, self.encoder.model, sentences, same_tokens=self._same_tokens[number])
         with evaluating(teacher):
-            return self.encoder_of(teacher).encode(given)
+            return at_least_fp32(self.encoder_of(teacher).encode(given))
 
     def own_state(self) -> dict[str, Tensor]:
         """Return the state of the objective for checkpoints, without the teachers, which do not change."""

@@ -154,7 +154,8 @@ def plan_of(
 
     memory = memory_of(config.plan_memory or DEFAULT_MEMORY)
     columns = 1 if config.positive_column is None else 2
-    lines = list(itertools.islice(read_corpus(config.corpus, column=config.column, data=config.data), 64))
+    read = read_corpus(config.corpus, column=config.column, data=config.data, max_chars=config.max_chars)
+    lines = list(itertools.islice(read, 64))
     encoder = Encoder(model)
     freeze_unused(encoder, encoder.tokenise(lines[:2]))
 
