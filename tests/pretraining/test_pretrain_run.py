@@ -286,8 +286,8 @@ def test_the_weights_of_the_recipe_fit_the_package() -> None:
     class Tokenizer:
         pad_token_id = 0
 
-        def __len__(self) -> int:
-            return 12_000
+        def get_vocab(self) -> dict[str, int]:
+            return {str(number): number for number in range(12_000)}
 
     settings = read_settings(PretrainSettings, {"output": "out"}, PretrainSettings.find_config("small")).completed()
     weights = sum(weight.numel() for weight in new_model(settings, Tokenizer()).parameters())

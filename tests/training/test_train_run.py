@@ -205,10 +205,14 @@ def test_a_resumed_run_has_the_seconds_of_all_its_parts(
             os.kill(os.getpid(), signal.SIGINT)
 
     given = config(tiny, corpus, tmp_path / "out", max_steps=steps)
-    with monkeypatch.context() as patched:
-        patched.setattr(MetricsFile, "on_step_begin", stop)
-        with pytest.raises(KeyboardInterrupt):
-            train(given)
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore Ctrl-C
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(MetricsFile, "on_step_begin", stop)
+            with pytest.raises(KeyboardInterrupt):
+                train(given)
+    finally:
+        signal.signal(signal.SIGINT, usual)
     log = read_log(tmp_path / "out" / METRICS_FILE)
     first = log[-1]["time"] - log[0]["time"]
     assert first >= 1.5

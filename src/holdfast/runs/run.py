@@ -31,6 +31,7 @@ from holdfast.runs.checkpoints import (
     latest_intact,
     refuse_foreign_checkpoints,
     remove,
+    step_of,
     why_unfit,
 )
 from holdfast.runs.resumable import Resumable
@@ -274,13 +275,15 @@ class Run:
         trainer.remove_callback(PrinterCallback)
         for callback in (progress, metrics, *callbacks, CheckpointAtStop(stop)):
             trainer.add_callback(callback)
-        began, now = time.monotonic(), time.time()
+        log, step = read_log(metrics.path), 0 if self.checkpoint is None else step_of(self.checkpoint)
+        before = seconds_of_parts(record for record in log if record["step"] <= step)
+        began = time.monotonic()
         try:
             with metrics, context, waiting:
                 trainer.train_from(self.checkpoint)
         finally:
             progress.stage.close()
-        return time.monotonic() - began + seconds_of_parts(read_log(metrics.path), before=now)
+        return before + time.monotonic() - began
 
     def export_transformer(self, model: Any, tokenizer: Any) -> None:
         """Export a Hugging Face model with its tokeniser."""

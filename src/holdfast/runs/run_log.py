@@ -126,8 +126,8 @@ def _record(line: str) -> dict[str, Any] | None:
     return {_FORMER_NAMES.get(name, name): value for name, value in record.items()}
 
 
-def seconds_of_parts(records: Iterable[Record], before: float) -> float:
-    """Return the seconds of the parts of a run that began before a time, each from its beginning to its last record."""
+def seconds_of_parts(records: Iterable[Record]) -> float:
+    """Return the seconds of the parts of a run in its log, each from its beginning to its last record."""
     spans: list[list[float]] = []
     for record in records:
         time = number_of(record.get("time"))
@@ -135,8 +135,7 @@ def seconds_of_parts(records: Iterable[Record], before: float) -> float:
             spans.append([])
         if spans and time is not None:
             spans[-1].append(time)
-    # Times in the log are rounded to a tenth.
-    return sum(max(times) - times[0] for times in spans if times and times[0] < before - 0.1)
+    return sum(max(times) - times[0] for times in spans if times)
 
 
 def number_of(value: Any) -> float | None:
