@@ -58,6 +58,7 @@ def test_vectors_come_in_the_order_of_the_texts(server: EmbeddingsServer, tmp_pa
 FAULTS = [429, None, 500, "slow", None, "cut", 503, "short", "drop", None, None, 429, "cut", "drop"]
 
 
+@pytest.mark.slow
 def test_a_flaky_server_gives_the_same_vectors_and_answers_no_text_twice(
     server: EmbeddingsServer, tmp_path: Path
 ) -> None:

@@ -37,6 +37,7 @@ def small(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dem
     return DemoSettings(str(encoder), tmp_path / "demo", prose=PROSE, steps=2, batch_size=8, audited=2)
 
 
+@pytest.mark.slow
 def test_the_demo_from_end_to_end(small: DemoSettings, capsys: pytest.CaptureFixture[str]) -> None:
     result = run_demo(small)
     assert result == read_result(small.file("demo.json"))

@@ -31,6 +31,7 @@ def small(lm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MethodsD
     return MethodsDemoSettings(str(lm), tmp_path / "demo", corpus, **sizes)
 
 
+@pytest.mark.slow
 def test_the_demo_from_end_to_end(small: MethodsDemoSettings, capsys: pytest.CaptureFixture[str]) -> None:
     result = run_methods_demo(small)
     assert result == read_result(small.file("demo.json"))

@@ -144,6 +144,7 @@ def each(*methods: str) -> list[Any]:
 MET = [control.method for control in CONTROLS if control.method not in (*NOT_MET, *OTHER_STARTS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", each(*MET))
 def test_a_method_lowers_its_own_objective_and_does_not_without_its_idea(lab: Lab, method: str) -> None:
     found = lab.difference(method)
@@ -153,6 +154,7 @@ def test_a_method_lowers_its_own_objective_and_does_not_without_its_idea(lab: La
     assert found.difference < without.difference
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", each(*OTHER_STARTS))
 def test_a_method_lowers_its_own_objective_after_simcse(method: str, after_simcse: Callable[[int, float], Lab]) -> None:
     lab = after_simcse(*OTHER_STARTS[method])

@@ -43,6 +43,7 @@ def same_weights(first: Path, second: Path) -> bool:
     return one.keys() == other.keys() and all(bool((one[name] == other[name]).all()) for name in one)
 
 
+@pytest.mark.slow
 def test_the_whole_command(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     more = ["--queries", "asked.txt", "--max-steps", "6", "--texts", "mine.txt", "--examples", "3"]
     assert main(words("new", *more)) == 0
