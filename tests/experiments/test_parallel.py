@@ -19,6 +19,7 @@ from small_table import TABLE, values
 from holdfast.errors import UserError
 from holdfast.experiments import parallel
 from holdfast.experiments import reproduction as experiments
+from holdfast.experiments.cell_job import MADE
 from holdfast.experiments.cell_planning import Setting
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.parallel import make_in_parallel, ready
@@ -63,7 +64,7 @@ def test_times_of_cells_that_shared_the_machine_are_told_as_such(
 ) -> None:
     def side_by_side(todo: Any, store: Any, setting: Any, jobs: int, *, console: Any, command: Any) -> dict[str, str]:
         for cell in todo:
-            assert parallel._make(cell, store, setting, command, jobs) == (parallel.MADE, "")
+            assert parallel._make(cell, store, setting, command, jobs) == (MADE, "")
         return {}
 
     monkeypatch.setattr(experiments, "make_in_parallel", side_by_side)

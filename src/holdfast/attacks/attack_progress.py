@@ -13,8 +13,6 @@ from holdfast.progress import Stage, digits, duration
 
 _READ = 256
 """Words of a text beyond which a query takes no longer: models cut there, or somewhat earlier or later."""
-
-
 _LEAST_SHARE = 0.005
 """Share of the work from which on the time left is estimated."""
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import EndsRun, UserError
 from holdfast.experiments.cell_execution import make
@@ -17,6 +17,9 @@ from holdfast.experiments.cell_planning import Setting
 from holdfast.experiments.cells import Cell, Store
 from holdfast.files import InUse
 from holdfast.progress import Reporter
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 BEGAN = "holdfast begins with the cell"
 """The first line of a job's output that comes from the cell."""
@@ -77,14 +80,28 @@ class CellJob:
 
             torch.set_num_threads(self.threads)
         try:
-            make(self.cell, self.store, self.setting, console, self.command, jobs=self.jobs)
-        except InUse as error:
-            return IN_USE, str(error)
+            return outcome_of(self.cell, self.store, self.setting, console, self.command, self.jobs)
         except EndsRun as error:
             return ENDS_RUN, str(error)
-        except UserError as error:
-            return NOT_MADE, str(error)
-        return MADE, ""
+
+
+def outcome_of(
+    cell: Cell, store: Store, setting: Setting, console: Console, command: list[str], jobs: int
+) -> tuple[str, str]:
+    """Make a cell; return what became of it (`MADE`, `NOT_MADE` or `IN_USE`), and the reason if it was not made.
+
+    Raises:
+        UserError: a mistake ends the whole run (`EndsRun`).
+    """
+    try:
+        make(cell, store, setting, console, command, jobs=jobs)
+    except InUse as error:
+        return IN_USE, str(error)
+    except EndsRun:
+        raise
+    except UserError as error:
+        return NOT_MADE, str(error)
+    return MADE, ""
 
 
 class _StopOfCluster:

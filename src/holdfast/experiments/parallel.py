@@ -15,13 +15,11 @@ from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import EndsRun, UserError
-from holdfast.experiments.cell_execution import make
-from holdfast.experiments.cell_job import IN_USE, MADE, NOT_MADE
+from holdfast.errors import UserError
+from holdfast.experiments.cell_job import IN_USE, NOT_MADE, outcome_of
 from holdfast.experiments.cell_planning import Setting
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.durations import time_left
-from holdfast.files import InUse
 from holdfast.progress import stage
 from holdfast.stopping import SIGNALS, StopOfWorker
 
@@ -196,12 +194,4 @@ def _make(cell: Cell, store: Store, setting: Setting, command: list[str], jobs: 
     """Make one cell in a worker process; return what became of it, and why if it was not made."""
     from rich.console import Console
 
-    try:
-        make(cell, store, setting, Console(quiet=True), command, jobs=jobs)
-    except InUse as error:
-        return IN_USE, str(error)
-    except EndsRun:
-        raise
-    except UserError as error:
-        return NOT_MADE, str(error)
-    return MADE, ""
+    return outcome_of(cell, store, setting, Console(quiet=True), command, jobs)
