@@ -12,7 +12,7 @@ from holdfast.data.sources import resolve
 from holdfast.errors import UserError
 from holdfast.files import expanded, paths_in
 from holdfast.model_lookup import resolve_model
-from holdfast.option_parsing import option_value
+from holdfast.option_parsing import fitted, option_value
 
 
 def test_paths_are_apart_at_commas() -> None:
@@ -63,3 +63,15 @@ def test_what_is_no_number_is_none(value: object) -> None:
 def test_no_option_takes_a_number_without_end(value: object) -> None:
     with pytest.raises(UserError, match=r"option 'share' must be from -1000000000 to 1000000000, got -?inf"):
         option_value("share", value, float)
+
+
+@pytest.mark.parametrize("value", [",", " ", " , ", ["", " "]])
+def test_a_list_without_a_name_is_not_an_empty_list(value: object) -> None:
+    """Where an empty list stands for all rows, "," must not."""
+    with pytest.raises(UserError, match="option 'only' takes a list of names"):
+        option_value("only", value, tuple[str, ...])
+
+
+def test_lists_of_names() -> None:
+    assert fitted("--only", "a, b,", tuple[str, ...]) == ("a", "b")
+    assert fitted("--only", "", tuple[str, ...]) == fitted("--only", [], tuple[str, ...]) == ()

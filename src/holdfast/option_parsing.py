@@ -101,9 +101,11 @@ def _as_kind(value: Any, kind: Any) -> tuple[bool, Any]:
             number = float(value) if type(value) in (int, float, str) else math.nan
         return not math.isnan(number), value if math.isnan(number) else number
     if get_origin(kind) in (tuple, Sequence):
-        names = value.split(",") if isinstance(value, str) else value
-        fits = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
-        return fits, tuple(name.strip() for name in names if name.strip()) if fits else None
+        given = value.split(",") if isinstance(value, str) else value
+        if not isinstance(given, (list, tuple)) or not all(isinstance(name, str) for name in given):
+            return False, None
+        names = tuple(name.strip() for name in given if name.strip())
+        return bool(names) or value in ("", [], ()), names  # "," would otherwise mean all, as if nothing were given
     if get_origin(kind) is Mapping:
         return isinstance(value, dict), value
     return type(value) is kind, value
