@@ -134,6 +134,42 @@ def test_the_command_writes_nothing(
     assert not output.exists()
 
 
+def test_a_plan_with_the_vectors_of_a_folder_has_no_teacher(
+    tiny: Path, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "anchored", "--model", str(tiny), "--corpus", str(corpus), "--output", str(tmp_path / "out")]
+    words += ["--batch-size", "64", "--plan", "--json", "--set", "bank=1000"]
+    fixed = []
+    for more in ([], ["--vectors", str(tmp_path / "vectors")]):
+        assert main([*words, *more]) == 0
+        fixed.append(json.loads(capsys.readouterr().out)["plan"]["fixed"])
+    weights = sum(each.numel() for each in load_sentence_transformer(str(tiny), device="cpu").parameters()) * 4
+    assert fixed[0] - fixed[1] == pytest.approx(weights, rel=0.1)
+    assert not (tmp_path / "vectors").exists()
+    assert main(["train", "simcse", *words[2:-2], "--vectors", str(tmp_path / "vectors")]) == 2
+    assert "--vectors: SimCSE learns no vectors of a teacher" in capsys.readouterr().err
+
+
+def test_a_plan_counts_the_bank(tiny: Path, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "anchored", "--model", str(tiny), "--corpus", str(corpus), "--output", str(tmp_path / "out")]
+    passes = []
+    for bank in (2, 20_000):
+        assert main([*words, "--batch-size", "64", "--plan", "--json", "--set", f"bank={bank}"]) == 0
+        passes.append(json.loads(capsys.readouterr().out)["plan"]["one_pass"])
+    assert passes[1] - passes[0] > 64 * 20_000 * 4, "the similarities of a batch with the bank are in memory"
+
+
+def test_a_plan_reads_the_column_of_positives(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("sentence\tother\n" + "a dog runs\ta dog is running\n" * 8)
+    words = ["train", "simcse", "--model", str(tiny), "--corpus", str(pairs), "--output", str(tmp_path / "out")]
+    words += ["--batch-size", "8", "--plan"]
+    assert main([*words, "--positive-column", "others"]) == 2
+    assert f"{pairs}:1" in (message := capsys.readouterr().err)
+    assert "'others'" in message
+    assert main([*words, "--positive-column", "other"]) == 0
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

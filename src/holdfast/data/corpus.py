@@ -65,7 +65,12 @@ class SpooledCorpus:
 
 
 def read_corpus(
-    source: str, *, column: str | None = None, data: Path | None = None, max_chars: int = MAX_CHARS
+    source: str,
+    *,
+    column: str | None = None,
+    positive_column: str | None = None,
+    data: Path | None = None,
+    max_chars: int = MAX_CHARS,
 ) -> Iterator[str]:
     r"""Yield the sentences of a corpus one at a time, stripped; blank ones are left out.
 
@@ -76,6 +81,7 @@ def read_corpus(
             ``.gz`` or ``.zst``; ``.parquet``; a glob pattern of such files; the name of a registered corpus
             (``wiki``); ``hf:owner/name[:config][:split]``; ``-`` for standard input; or several, joined by commas.
         column: the column of the sentences; by default the only one, else ``sentence``, else ``text``.
+        positive_column: a column with a positive of each sentence, which the corpus must have; it is not yielded.
         data: the data folder; by default the folder in ``HOLDFAST_DATA``.
         max_chars: maximum length of a sentence, in characters.
 
@@ -84,7 +90,8 @@ def read_corpus(
             file when it is reached, and an empty corpus at its end.
     """
     parts = resolve(source, data)
-    return _only_sentences(source, read_records(parts, (column,), max_chars))
+    columns = _columns(column, positive_column)
+    return _only_sentences(source, read_records(parts, columns, max_chars))
 
 
 def spool_corpus(
@@ -116,7 +123,7 @@ def spool_corpus(
     """
     parts = resolve(source, data)
     folder = folder if folder is not None else cache_folder("corpora")
-    columns = (column,) if positive_column is None else (column, positive_column)
+    columns = _columns(column, positive_column)
     before = _fingerprint(parts, columns, max_chars)
     memo = None if before is None else folder / f"{hashlib.sha256(before.encode()).hexdigest()[:32]}.json"
     spooled = None if memo is None else _recall(memo, folder, source)
@@ -167,9 +174,13 @@ def shuffled(corpus: SpooledCorpus, seed: int) -> Iterator[str]:
         yield from corpus.dataset[order[start : start + _BATCH]]["sentence"]
 
 
+def _columns(column: str | None, positive_column: str | None) -> Columns:
+    return (column,) if positive_column is None else (column, positive_column)
+
+
 def _only_sentences(source: str, records: Iterator[Record]) -> Iterator[str]:
     empty = True
-    for (sentence,) in records:
+    for sentence, *_ in records:
         if sentence:
             empty = False
             yield sentence

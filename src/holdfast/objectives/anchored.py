@@ -34,7 +34,7 @@ from holdfast.objectives.dimensions import Cut, whole
 from holdfast.objectives.objective import Objective
 from holdfast.objectives.option_checks import check_not_negative, check_words
 from holdfast.objectives.own_idea import attributes_replaced
-from holdfast.precision import resolve
+from holdfast.precision import ResolvedPrecision
 
 Forms = Literal["one", "both"]
 
@@ -175,8 +175,8 @@ class Anchored(Objective):
         """Take the vectors of a teacher from the batches: the copy of the encoder is not needed."""
         self.original = None
 
-    def see_texts(self, texts: Sequence[str], vectors: Tensor | None) -> None:
-        """Take the texts of the bank; without their vectors (N, d) they are encoded by f₀.
+    def see_texts(self, texts: Sequence[str], vectors: Tensor | None, *, precision: ResolvedPrecision = "fp32") -> None:
+        """Take the texts of the bank; without their vectors (N, d) they are encoded by f₀, with ``precision``.
 
         They are cut like the texts of the batches, whose limit may be set after the copy was made: a text of which the
         bank had more would not be recognised as the text itself.
@@ -185,7 +185,7 @@ class Anchored(Objective):
             assert self.original is not None, "after use_labels the texts come with their vectors"
             model = unwrap(self.original)
             with limited_to(model, unwrap(self.model).max_seq_length):
-                vectors = torch.from_numpy(encode_sentences(model, texts, precision=resolve("auto", model.device)))
+                vectors = torch.from_numpy(encode_sentences(model, texts, precision=precision))
         self.bank = F.normalize(vectors.to(self.draws.device), dim=1)
 
     def _anchors(self, sentences: Features) -> Tensor:

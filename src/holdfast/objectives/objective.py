@@ -21,6 +21,7 @@ from holdfast.distributed import gather_keys, mean_over_processes
 from holdfast.encoder import Encoder
 from holdfast.objectives.dimensions import Cut, Terms, fitted_dimensions, joined_terms, whole
 from holdfast.objectives.option_checks import check_words
+from holdfast.precision import ResolvedPrecision
 
 
 class Objective(TrainingAttackOptions, nn.Module, ABC):
@@ -206,12 +207,13 @@ class Objective(TrainingAttackOptions, nn.Module, ABC):
         """
         raise ValueError(f"{self.TITLE} learns no vectors of a teacher")
 
-    def see_texts(self, texts: Sequence[str], vectors: Tensor | None) -> None:
+    def see_texts(self, texts: Sequence[str], vectors: Tensor | None, *, precision: ResolvedPrecision = "fp32") -> None:
         """Take a sample of the training texts, once before the training, also of a resumed one; here nothing is done.
 
         Args:
             texts: at most `WANTED_TEXTS` training texts, drawn with the seed of the run.
             vectors: their vectors by the teacher, (len(texts), d), if they were computed for the whole corpus.
+            precision: the precision of the training, with which others are computed.
         """
 
     def columns(self, sentence_features: Iterable[Features]) -> tuple[Features, Features | None]:

@@ -99,9 +99,16 @@ class Step:
     seconds: float
 
 
-def measured_step(objective: Objective, features: list[dict[str, Any]], *, bf16: bool = False) -> Step:
-    """Return the memory and the work of a forward and a backward pass, gradients of parameters included."""
-    return _measured(objective, lambda: torch.stack(list(objective(features).values())).sum(), bf16)
+def measured_step(
+    objective: Objective, features: list[dict[str, Any]], *, labels: int | None = None, bf16: bool = False
+) -> Step:
+    """Return the memory and the work of a forward and a backward pass, gradients of parameters included.
+
+    ``labels`` is the number of dimensions of the vectors that come with the sentences; None: none come.
+    """
+    rows = len(features[0]["input_ids"])
+    vectors = None if labels is None else torch.randn(rows, labels, device=_device(objective))
+    return _measured(objective, lambda: torch.stack(list(objective(features, vectors).values())).sum(), bf16)
 
 
 def _measured_encoding(objective: Objective, features: dict[str, Any], *, bf16: bool) -> Step:
@@ -160,14 +167,19 @@ class StepMemory:
     seconds: float
 
     @classmethod
-    def of(cls, objective: Objective, batch: Batch, *, least: int = 2, bf16: bool = False) -> StepMemory:
-        """Measure steps of ``least`` and of twice as many sentences; the objective is left as it was."""
+    def of(
+        cls, objective: Objective, batch: Batch, *, labels: int | None = None, least: int = 2, bf16: bool = False
+    ) -> StepMemory:
+        """Measure steps of ``least`` and of twice as many sentences; the objective is left as it was.
+
+        ``labels`` is that of `measured_step`.
+        """
         few, more = batch(least), batch(2 * least)
         with _left_alone(objective):
-            one, two = (measured_step(objective, features, bf16=bf16) for features in (few, more))
+            one, two = (measured_step(objective, features, labels=labels, bf16=bf16) for features in (few, more))
             passes = [_measured_encoding(objective, features[0], bf16=bf16) for features in (few, more)]
             objective.use_mini_batches(1)
-            in_parts = [measured_step(objective, features, bf16=bf16) for features in (few, more)]
+            in_parts = [measured_step(objective, features, labels=labels, bf16=bf16) for features in (few, more)]
         return cls(
             constant=max(0.0, one.peak - (two.peak - one.peak)),
             sentence=_growth([one, two], least, _OF_LAYER),

@@ -243,6 +243,19 @@ def _half(vectors: Vectors) -> np.ndarray[Any, np.dtype[np.float16]]:
     return vectors.astype(np.float16)
 
 
+def expect_vectors(objective: Objective) -> None:
+    """Prepare the objective of a training with ``--vectors``.
+
+    Raises:
+        UserError: the method learns no vectors, or several processes train.
+    """
+    require_single_process("train --vectors")
+    try:
+        objective.use_labels()
+    except ValueError as error:
+        raise UserError(f"--vectors: {error}") from error
+
+
 def read_vectors(
     config: TrainConfig, model: SentenceTransformer, objective: Objective, corpus: SpooledCorpus, run: Run
 ) -> TeacherVectors | None:
@@ -250,24 +263,18 @@ def read_vectors(
 
     The objective sees a sample of the texts, if it wants one.
     """
-    vectors = None
+    vectors, precision = None, run.record["training"]["precision"]
     if config.vectors is not None:
-        require_single_process("train --vectors")
-        try:
-            objective.use_labels()
-        except ValueError as error:
-            raise UserError(f"--vectors: {error}") from error
-        record = run.record
-        precision = record["training"]["precision"]
+        expect_vectors(objective)
         vectors = teacher_vectors(
             model,
             corpus,
             config.vectors,
-            teacher_sha256=record["base_model_sha256"],
+            teacher_sha256=run.record["base_model_sha256"],
             precision=precision,
             console=run.console,
         )
     if wanted := objective.WANTED_TEXTS:
         with stage(run.console, "encoding the texts of the bank"):
-            objective.see_texts(*sampled_texts(corpus, vectors, wanted, config.seed))
+            objective.see_texts(*sampled_texts(corpus, vectors, wanted, config.seed), precision=precision)
     return vectors

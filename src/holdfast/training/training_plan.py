@@ -143,6 +143,9 @@ def plan_of(
 ) -> TrainingPlan:
     """Measure a few sentences of the corpus, repeated to their full length, and return the plan.
 
+    The vectors of ``--vectors``, which may not have been computed, and those of the bank are random ones: only their
+    sizes count.
+
     Raises:
         UserError: the corpus is missing or malformed, or the memory of the GPU is not one.
     """
@@ -154,7 +157,13 @@ def plan_of(
 
     memory = memory_of(config.plan_memory or DEFAULT_MEMORY)
     columns = 1 if config.positive_column is None else 2
-    read = read_corpus(config.corpus, column=config.column, data=config.data, max_chars=config.max_chars)
+    read = read_corpus(
+        config.corpus,
+        column=config.column,
+        positive_column=config.positive_column,
+        data=config.data,
+        max_chars=config.max_chars,
+    )
     lines = list(itertools.islice(read, 64))
     encoder = Encoder(model)
     freeze_unused(encoder, encoder.tokenise(lines[:2]))
@@ -165,7 +174,11 @@ def plan_of(
 
     if (queue := getattr(objective, "queue", None)) is not None:  # an attack without negatives would end at once
         queue.push(torch.randn(8, queue.keys.shape[1]))
-    step = _measured(StepMemory, objective, batch, bf16=precision == "bf16")
+    dimensions = model.get_embedding_dimension() or 0
+    if wanted := objective.WANTED_TEXTS:
+        objective.see_texts([""] * wanted, torch.randn(wanted, dimensions))
+    labels = None if config.vectors is None else dimensions
+    step = _measured(StepMemory, objective, batch, labels, bf16=precision == "bf16")
     modules = [objective, *objective.helper_models()]
     return TrainingPlan(
         batch=(config.batch_size or 1) // processes,
@@ -179,12 +192,14 @@ def plan_of(
     )
 
 
-def _measured(kind: type[StepMemory], objective: Objective, batch: Any, *, bf16: bool) -> StepMemory:
+def _measured(
+    kind: type[StepMemory], objective: Objective, batch: Any, labels: int | None, *, bf16: bool
+) -> StepMemory:
     few, enough = _CASES
     try:
-        return kind.of(objective, batch, least=few, bf16=bf16)
+        return kind.of(objective, batch, labels=labels, least=few, bf16=bf16)
     except UserError:  # contrastive tension needs more sentences than its negatives
-        return kind.of(objective, batch, least=enough, bf16=bf16)
+        return kind.of(objective, batch, labels=labels, least=enough, bf16=bf16)
 
 
 def _bytes_of(module: nn.Module) -> int:

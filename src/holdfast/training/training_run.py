@@ -52,7 +52,7 @@ from holdfast.training.method_options import (
     with_dropout,
 )
 from holdfast.training.sharding import sharding_requested
-from holdfast.training.teacher_vectors import read_vectors
+from holdfast.training.teacher_vectors import expect_vectors, read_vectors
 from holdfast.training.train_config import TrainConfig, resolved_selection
 from holdfast.training.trainer import HoldfastTrainer
 from holdfast.training.training_plan import DEFAULT_MEMORY, memory_of, plan_of
@@ -122,6 +122,8 @@ def plan(config: TrainConfig, *, console: Console | None = None) -> dict[str, An
     precision = arithmetic.resolve(config.precision, model.device)
     with dropout_of(model, config.dropout), stage(console, "measuring a few sentences", announce=False):
         objective = _objective(config, objective_type, model, options)
+        if config.vectors is not None:
+            expect_vectors(objective)
         found = plan_of(config, model, objective, length, precision, processes())
     if console is not None:
         for line in found.lines():
