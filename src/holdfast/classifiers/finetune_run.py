@@ -17,7 +17,7 @@ from holdfast import precision as arithmetic
 from holdfast.attacks.classifier import Classifier, load_classifier
 from holdfast.attacks.encoder_targets import finite_vectors
 from holdfast.classifiers.classifier_trainer import ClassifierTrainer, selection_metric
-from holdfast.classifiers.defences import all_options, make_defence
+from holdfast.classifiers.defences import DEFENCES, all_options, make_defence
 from holdfast.classifiers.finetune_settings import FinetuneSettings
 from holdfast.classifiers.frozen import fit, with_head
 from holdfast.classifiers.initial_model import new_classifier
@@ -33,7 +33,7 @@ from holdfast.evaluation.adversarial_space import load_space_encoder
 from holdfast.files import expanded, paths_in, sha256, write_json, write_text
 from holdfast.input_limits import Cuts, cut_line, cut_lines, input_protocol, lowered, lowered_line, set_limit
 from holdfast.model_folder import CLASSES_FILE
-from holdfast.model_lookup import model_identity, resolve_model
+from holdfast.model_lookup import OPTION_CONTENTS, model_identity, option_contents, resolve_model
 from holdfast.models import read_as, saved_plainly
 from holdfast.progress import stage
 from holdfast.prompt import template_length, text_limit
@@ -75,7 +75,9 @@ def finetune(
 
 def _finetune(settings: FinetuneSettings, run: Run) -> dict[str, Any]:
     identity = _settings_record(settings)
-    if (finished := run.finished(identity, precision=settings.precision, where_recorded=["files"])) is not None:
+    if (
+        finished := run.finished(identity, precision=settings.precision, where_recorded=["files", OPTION_CONTENTS])
+    ) is not None:
         return finished
     with stage(run.console, f"reading {settings.task}", announce=False):
         material = load_training_data(
@@ -242,12 +244,14 @@ def _rows(classifier: Classifier, material: TrainingData, progress: Progress) ->
 def _settings_record(settings: FinetuneSettings) -> dict[str, Any]:
     """Return the part of the record that depends on the settings only."""
     keys = ("epochs", "max_steps", "batch_size", "learning_rate", "max_length", "examples", "seed")
+    options = all_options(settings.defence, settings.options)
     return {
         "task": short_name(task_named(settings.task)),
         "train_split": settings.train_split,
         "test_examples": settings.test_examples,
         "defence": settings.defence,
-        "defence_options": all_options(settings.defence, settings.options),
+        "defence_options": options,
+        **option_contents(options, DEFENCES[settings.defence].FILE_OPTIONS),
         "frozen": settings.frozen,
         "base_model": settings.model,
         "base_model_sha256": model_identity(resolve_model(settings.model))["model_sha256"],

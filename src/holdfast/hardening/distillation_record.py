@@ -12,7 +12,7 @@ from holdfast.data.sources import CORPORA
 from holdfast.hardening.distill_settings import DistillSettings
 from holdfast.hardening.student import NewStudent, Student
 from holdfast.input_limits import lowered
-from holdfast.model_lookup import model_identity, resolve_model
+from holdfast.model_lookup import model_identity, option_contents, resolve_model
 from holdfast.objectives.anchored import Anchored
 from holdfast.text_prompts import prompt_protocol
 from holdfast.training.method_options import method_options, option_defaults, with_dropout
@@ -37,9 +37,11 @@ def objective_options(settings: DistillSettings) -> dict[str, Any]:
 def settings_record(settings: DistillSettings, student: Student) -> dict[str, Any]:
     """Return the part of the record that follows from the settings, without reading data."""
     named = model_identity(resolve_model(student))["model_sha256"] if isinstance(student, str) else None
+    options = option_defaults(Anchored) | objective_options(settings)
     return {
         "method": METHOD,
-        "options": option_defaults(Anchored) | objective_options(settings),
+        "options": options,
+        **option_contents(options, Anchored.FILE_OPTIONS),
         "teacher": settings.teacher,
         "teacher_sha256": model_identity(resolve_model(settings.teacher))["model_sha256"],
         "pooling": settings.pooling,

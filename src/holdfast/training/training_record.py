@@ -11,7 +11,7 @@ from holdfast import precision as arithmetic
 from holdfast.data.corpus import SpooledCorpus
 from holdfast.input_limits import lowered
 from holdfast.launch import processes
-from holdfast.model_lookup import model_identity, resolve_model
+from holdfast.model_lookup import model_identity, option_contents, resolve_model
 from holdfast.objectives.dimensions import parse_dimensions
 from holdfast.prompt import template_length
 from holdfast.prompt_tokens import added_tokens
@@ -60,12 +60,14 @@ def full_record(
 def settings_record(config: TrainConfig, options: dict[str, Any]) -> dict[str, Any]:
     """Return the part of the record that follows from the settings, without reading data."""
     keys = ("batch_size", "accumulate", "learning_rate", "epochs", "max_steps", "max_length", "seed", "max_grad_norm")
-    own = {"method_sha256": source_sha256(objective_class(config.method))} if is_user_class(config.method) else {}
+    kind = objective_class(config.method)
+    own = {"method_sha256": source_sha256(kind)} if is_user_class(config.method) else {}
     return {
         "method": config.method,
         **own,
         "preset": config.preset,
         "options": options,
+        **option_contents(options, kind.FILE_OPTIONS),
         "base_model": config.model,
         "base_model_sha256": model_identity(resolve_model(config.model))["model_sha256"],
         "pooling": config.pooling,
