@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -56,6 +58,7 @@ def test_all_benchmarks_are_run_with_what_is_given_and_others_left_out() -> None
         "kept_cells",
         "hardening_study",
         "noise_likeness",
+        "noiseqa_folder",
         "normaliser",
         "spelling_correction",
         "synonym_validity",
@@ -111,3 +114,33 @@ def test_textattack_asks_for_candidates_and_gives_a_row_per_text(monkeypatch: py
     monkeypatch.setattr(textattack_process, "_SCRIPT", "raise SystemExit('no such package')")
     with pytest.raises(RuntimeError, match="no such package"):
         run.run([Example(0, ("a dog",), label=0)])
+
+
+def test_the_folder_of_noiseqa(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import noiseqa_folder
+
+    natural = tmp_path / "clone" / "Natural"
+    natural.mkdir(parents=True)
+    for version, name in noiseqa_folder.VERSIONS.items():
+        questions = [
+            [{"id": f"{article}-{n}", "question": f"{version} é {article} {n}"} for n in range(2)]
+            for article in range(3)
+        ]
+        articles = [{"paragraphs": [{"context": f"text {number}", "qas": qas}]} for number, qas in enumerate(questions)]
+        (natural / f"{name}.json").write_text(json.dumps({"data": articles}), encoding="utf-8")
+    made = noiseqa_folder.collection(natural)
+    assert set(made) == set(noiseqa_folder.SHA256)
+    assert made["corpus.jsonl"].splitlines()[1] == '{"_id": "02-00", "title": "", "text": "text 2"}'
+    assert made["queries-asr.jsonl"].splitlines()[2] == '{"_id": "2-0", "text": "queries-asr é 2 0"}'
+    assert made["qrels/test.tsv"].splitlines()[1:3] == ["0-0\t00-00\t1", "0-1\t00-00\t1"]
+    monkeypatch.setattr(sys, "argv", ["noiseqa_folder", str(natural.parent), "--data", str(tmp_path / "data")])
+    with pytest.raises(SystemExit, match="would not have the bytes that were measured: check out commit 25c49"):
+        noiseqa_folder.main()
+    assert not (tmp_path / "data").exists()
+    hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in made.items()}
+    monkeypatch.setattr(noiseqa_folder, "SHA256", hashes)
+    noiseqa_folder.main()
+    assert len(capsys.readouterr().out.splitlines()) == 6
+    assert (tmp_path / "data" / "noiseqa" / "qrels" / "test.tsv").read_text() == made["qrels/test.tsv"]

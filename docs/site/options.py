@@ -81,6 +81,8 @@ def _meaning(option: Any) -> str:
         return text
     if default is True:
         default = option.opts[0]
+    if isinstance(default, (list, tuple)):
+        default = ",".join(map(str, default))
     return f"{text} [default: {default if isinstance(default, (str, Path)) else setting(default)}]"
 
 

@@ -15,9 +15,9 @@ The thresholds are conventions, the same for every model:
 - **A meaning-preserving change** (case, a full stop, a trailing space) should have no pull. Up to a quarter of a word
   it is noise (`SURFACE_HOLDS`); above one word it has more effect than a word (`SURFACE_BREAKS`).
 - **A changed meaning.** Of two copies of a text that are alike in the share of changed words, one with the same meaning
-  and one with another, the first should be nearer. A vector that is random, or blind to the changed words, has
-  P(hold edit nearer) = 0.5. Up to one text in ten is an exception here, too (`NEARER_HOLDS`). At or below
-  `NEARER_BREAKS` the model is hardly better than a coin: it counts as blind.
+  and one with another, the first should be nearer. Random vectors have P(hold edit nearer) = 0.5, and a
+  model that does not see the move edit is near 0. Up to one text in ten is an exception here, too (`NEARER_HOLDS`). At
+  or below `NEARER_BREAKS` the model is hardly better than chance.
 - **Quality** on STS-B dev: averaged GloVe vectors have a Spearman correlation near 60, the first encoders trained
   contrastively without labels above 75 (SimCSE, Table 5: 58.02 and 76.85 on the test set).
 - **The space**: if distinct texts have a mean cosine above `ANISOTROPIC`, cosines have little meaning by themselves.
