@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from audited import by_task, run
+from audited import SEEN, by_task, run
 
 from holdfast.audit.audit_inputs import matches
 from holdfast.audit.audit_settings import AuditSettings
@@ -81,3 +82,50 @@ def test_what_is_read_is_counted_with_the_prompt(kind: str, prompted: Callable[.
     }
     assert places == {0, 1, 2, 3}
     assert len(copies) == 1
+
+
+def test_a_text_that_is_read_in_part_is_changed_as_that_part_is(make_encoder_model: Callable[..., Any]) -> None:
+    """Sizes and shares are those of the words that are read: the rest changes no vector."""
+    from small_edits import Not
+
+    from holdfast.attacks.encoder_targets import characters_read
+    from holdfast.audit import changed_copies
+    from holdfast.audit.edited_copies import HoldBeside, ReadTexts, edited_copies, moved_pairs
+    from holdfast.audit.vector_movement import NumberedTexts
+    from holdfast.edits.casing_and_spacing import toggle_full_stop, upper_case
+    from holdfast.edits.synthetic_typos_edit import SyntheticTypos
+
+    model = make_encoder_model("bert")
+    model.max_seq_length = model.tokenizer.model_max_length = 22
+    draw = random.Random(0)
+    whole = [" ".join(draw.choices(SEEN, k=200)) for _ in range(5)]
+    read = [text[: characters_read(model, text)] for text in whole]
+    assert {len(text.split()) for text in read} == {20}
+    kinds: dict[str, list[Any]] = {}
+    for texts in (read, whole):
+        space: Any = NumberedTexts(model, texts, list(range(5)))
+        of_read = ReadTexts.of(space, 0)
+        kinds.setdefault("exchanged", []).append(
+            changed_copies.exchanged_words(space, lambda *_: "x", kind="y", seed=0)
+        )
+        for edit in (SyntheticTypos(), Not()):
+            made = edited_copies(of_read, edit, strength=0.2, most=5, deadline=float("inf"))
+            kinds.setdefault(edit.NAME, []).append(made)
+        form = edited_copies(of_read, Not(), strength=0.2, most=5, deadline=float("inf"), of_one_word=True)
+        kinds.setdefault("form", []).append(form)
+        pairs = moved_pairs(of_read, Not(), HoldBeside(of_read, [SyntheticTypos()], []), most=5, deadline=float("inf"))
+        kinds.setdefault("moved", []).append([pair.move for pair in pairs])
+        kinds.setdefault("held", []).append([pair.hold for pair in pairs])
+        kinds.setdefault("upper", []).append(changed_copies.changed_texts(space, upper_case))
+    for kind, (short, long) in kinds.items():
+        assert len(short) == len(long) == 5, kind
+        for one, other in zip(short, long, strict=True):
+            rest = whole[one.index][len(read[one.index]) :]
+            assert other.text == one.text + (rest.upper() if kind == "upper" else rest), kind
+            assert (one.share, one.spans) == (other.share, other.spans), kind
+            assert one.changed == other.changed[: len(one.changed)], kind
+    assert kinds["exchanged"][1][0].share == pytest.approx(2 / 20)
+    assert kinds["upper"][1][0].share == 1 / 20
+    # The end of a text that is read in part is not read.
+    assert len(changed_copies.changed_texts(NumberedTexts(model, read, list(range(5))), toggle_full_stop)) == 5
+    assert changed_copies.changed_texts(NumberedTexts(model, whole, list(range(5))), toggle_full_stop) == []

@@ -1,8 +1,8 @@
 """Copies of the audited texts with random, non-adversarial changes.
 
-Changes of words concern a tenth of them (`SHARE`, at least one), chosen from the words that an attack may change:
-content words that the model reads. Each text has its own random generator, so that its copy does not depend on the
-other texts.
+Changes of words concern a tenth of those that the model reads (`SHARE`, at least one), chosen from the content words
+among them, as an attack chooses. Each text has its own random generator, so that its copy does not depend on the other
+texts.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.attacks.attack_state import changeable
 from holdfast.attacks.constraints import ContentWords
-from holdfast.attacks.encoder_targets import characters_read
+from holdfast.audit.edited_copies import read_of
 from holdfast.audit.vector_movement import Copy, NumberedTexts
 from holdfast.edits.synonym_edit import Exchange
 from holdfast.edits.synonyms import Synonyms, draw_synonym
@@ -33,7 +34,39 @@ _TYPING_ERRORS = ("key", "swap", "drop")
 _FILLED_AT_ONCE = 256
 """Places that a masked LM fills between two looks at the clock."""
 
-_Place = tuple[int, Words, int, random.Random]
+
+@dataclass(frozen=True)
+class _Text:
+    """A text with its index, its words, the number of characters that the model reads, and its random generator."""
+
+    index: int
+    words: Words
+    seen: int
+    rng: random.Random
+
+    @property
+    def read(self) -> int:
+        """The number of words that the model reads."""
+        return sum(end <= self.seen for _, end in self.words.spans)
+
+    @property
+    def to_change(self) -> int:
+        """The number of words to change: `SHARE` of those that are read, rounded, at least one."""
+        return max(1, int(SHARE * self.read + 0.5))
+
+    def places(self) -> list[int]:
+        """Return the positions of the words that may be changed, in random order."""
+        places = changeable(self.words, self.seen, _CONTENT_WORDS)
+        self.rng.shuffle(places)
+        return places
+
+    def copy(self, new: Mapping[int, str]) -> Copy:
+        """Return the copy with new words at some places."""
+        text = self.words
+        for place, word in new.items():
+            text = text.exchanged(place, word)
+        changed = tuple((place, self.words.words[place], new[place]) for place in sorted(new))
+        return Copy(self.index, text.text, changed, len(new) / self.read)
 
 
 def typing_error(words: Words, place: int, rng: random.Random) -> str | None:
@@ -62,28 +95,27 @@ def exchanged_words(
         deadline: no copy is begun after this time, by `time.monotonic`.
     """
     copies: list[Copy] = []
-    for index, words, rng in _texts(space, kind, seed):
+    for text in _texts(space, kind, seed):
         if time.monotonic() > deadline:
             break
         new: dict[int, str] = {}
-        for place in _places(space, words, rng):
-            if len(new) == number_to_change(words):
+        for place in text.places():
+            if len(new) == text.to_change:
                 break
-            word = exchange(words, place, rng)
+            word = exchange(text.words, place, text.rng)
             if word is not None:
                 new[place] = word
         if new:
-            copies.append(_copy(index, words, new))
+            copies.append(text.copy(new))
     return copies
 
 
 def filled_words(space: NumberedTexts, masked_lm: MaskedLM, *, seed: int, deadline: float = float("inf")) -> list[Copy]:
     """Return copies like `exchanged_words`, with substitutes from the `LIKELY` best fillers of a masked LM."""
     copies: list[Copy] = []
-    chosen: list[_Place] = []
-    for index, words, rng in _texts(space, "fillers", seed):
-        places = _places(space, words, rng)[: number_to_change(words)]
-        chosen += [(index, words, place, rng) for place in places]
+    chosen: list[tuple[_Text, int]] = []
+    for text in _texts(space, "fillers", seed):
+        chosen += [(text, place) for place in text.places()[: text.to_change]]
         if len(chosen) >= _FILLED_AT_ONCE:
             copies += _filled(chosen, masked_lm)
             chosen = []
@@ -92,58 +124,35 @@ def filled_words(space: NumberedTexts, masked_lm: MaskedLM, *, seed: int, deadli
     return copies + _filled(chosen, masked_lm)
 
 
-def _filled(chosen: Sequence[_Place], masked_lm: MaskedLM) -> list[Copy]:
+def _filled(chosen: Sequence[tuple[_Text, int]], masked_lm: MaskedLM) -> list[Copy]:
     """Return copies of texts with a word drawn for each chosen place."""
     if not chosen:
         return []
-    fillers = masked_lm.propose([words for _, words, _, _ in chosen], [place for _, _, place, _ in chosen])
-    new: dict[int, tuple[Words, dict[int, str]]] = {}
-    for (index, words, place, rng), candidates in zip(chosen, fillers, strict=True):
-        word = draw_word(others(words.words[place], candidates)[:LIKELY], rng)
+    fillers = masked_lm.propose([text.words for text, _ in chosen], [place for _, place in chosen])
+    new: dict[int, tuple[_Text, dict[int, str]]] = {}
+    for (text, place), candidates in zip(chosen, fillers, strict=True):
+        word = draw_word(others(text.words.words[place], candidates)[:LIKELY], text.rng)
         if word is not None:
-            new.setdefault(index, (words, {}))[1][place] = word
-    return [_copy(index, words, exchanges) for index, (words, exchanges) in new.items()]
+            new.setdefault(text.index, (text, {}))[1][place] = word
+    return [text.copy(exchanges) for text, exchanges in new.values()]
 
 
-def number_to_change(words: Words) -> int:
-    """Return the number of words to change: `SHARE` of all words, rounded, at least one."""
-    return max(1, int(SHARE * len(words.words) + 0.5))
-
-
-def _texts(space: NumberedTexts, kind: str, seed: int) -> Iterator[tuple[int, Words, random.Random]]:
-    """Yield the index, the words and the random generator of each text."""
+def _texts(space: NumberedTexts, kind: str, seed: int) -> Iterator[_Text]:
     for index, (text, number) in enumerate(zip(space.texts, space.numbers, strict=True)):
-        yield index, Words.of(text), random.Random(f"{seed}/{kind}/{number}")
+        yield _Text(index, Words.of(text), read_of(space.model, text), random.Random(f"{seed}/{kind}/{number}"))
 
 
-def _places(space: NumberedTexts, words: Words, rng: random.Random) -> list[int]:
-    """Return the positions of the words that may be changed, in random order."""
-    places = changeable(words, len(words.text), _CONTENT_WORDS)
-    if places:  # a text without words may give no tokens
-        places = changeable(words, characters_read(space.model, words.text), _CONTENT_WORDS)
-    rng.shuffle(places)
-    return places
-
-
-def _copy(index: int, words: Words, new: Mapping[int, str]) -> Copy:
-    text = words
-    for place, word in new.items():
-        text = text.exchanged(place, word)
-    changed = tuple((place, words.words[place], new[place]) for place in sorted(new))
-    return Copy(index, text.text, changed, len(new) / len(words.words))
-
-
-def changed_texts(texts: Sequence[str], change: Callable[[str], str | None]) -> list[Copy]:
-    """Return a copy of each text that a meaning-preserving change applies to."""
+def changed_texts(space: NumberedTexts, change: Callable[[str], str | None]) -> list[Copy]:
+    """Return a copy of each text that a meaning-preserving change applies to, where the model reads it."""
     copies = []
-    for index, text in enumerate(texts):
-        new = change(text)
-        if new is None:
+    for index, text in enumerate(space.texts):
+        new, seen = change(text), read_of(space.model, text)
+        if new is None or (text[seen:].strip() and new[:seen] == text[:seen]):  # changed behind what is read
             continue
         before, after = Words.of(text).words, Words.of(new).words
         changed: tuple[tuple[int, str, str], ...] = ()
         if len(before) == len(after):  # a change of case may turn one letter into two characters
             pairs = enumerate(zip(before, after, strict=True))
             changed = tuple((place, old, word) for place, (old, word) in pairs if old != word)
-        copies.append(Copy(index, new, changed, 1 / max(1, len(before))))
+        copies.append(Copy(index, new, changed, 1 / max(1, len(Words.of(text[:seen]).words))))
     return copies

@@ -10,11 +10,15 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from holdfast.attacks.encoder_targets import characters_read
 from holdfast.audit.vector_movement import Copy, Space
 from holdfast.edits.edit import Edit, Edited
 from holdfast.edits.words import Words
+
+if TYPE_CHECKING:
+    from holdfast.user_functions import SentenceEncoder
 
 LARGEST_SHARE = 0.25
 """Largest share of words that a hold edit is asked to change: with more, mistyped words would no longer be readable."""
@@ -39,26 +43,37 @@ class ReadTexts:
     @classmethod
     def of(cls, space: Space, seed: int) -> ReadTexts:
         """Find what the model reads of each text, after its prompt."""
-        read = [characters_read(space.model, text) if text.strip() else 0 for text in space.texts]
-        return cls(space, read, seed)
+        return cls(space, [read_of(space.model, text) for text in space.texts], seed)
 
     def rng(self, name: str, index: int) -> random.Random:
         """Return the random generator of an edit for a text."""
         return random.Random(f"{self.seed}/{name}/{self.space.numbers[index]}")
 
     def edited(self, edit: Edit, index: int, strength: float) -> Edited | None:
-        """Edit what the model reads of a text; None if the edit does not apply."""
-        text = self.space.texts[index]
-        made = edit(text[: self.seen[index]], self.rng(edit.NAME, index), strength)
-        return made and Edited(text, made.changes)
+        """Edit what the model reads of a text, without the rest; None if the edit does not apply."""
+        return edit(self.space.texts[index][: self.seen[index]], self.rng(edit.NAME, index), strength)
+
+    def copy(self, index: int, made: Edited, share: float | None = None) -> Copy:
+        """Return the copy of a whole text; its share of changed words is that of the words that are read.
+
+        Args:
+            index: index of the text.
+            made: what the model reads of it, edited.
+            share: another share.
+        """
+        rest = self.space.texts[index][self.seen[index] :]
+        return Copy(index, made.text + rest, (), made.share if share is None else share, made.changes)
 
 
-def copy_of(index: int, made: Edited) -> Copy:
-    """Return the copy of a text that an edit made."""
-    return Copy(index, made.text, (), made.share, made.changes)
+def read_of(model: SentenceEncoder, text: str) -> int:
+    """Return the number of characters that a model reads of a text, after its prompt."""
+    # A blank text may give no tokens.
+    return characters_read(model, text) if text.strip() else 0
 
 
-def edited_copies(texts: ReadTexts, edit: Edit, *, strength: float, most: int, deadline: float) -> list[Copy]:
+def edited_copies(
+    texts: ReadTexts, edit: Edit, *, strength: float, most: int, deadline: float, of_one_word: bool = False
+) -> list[Copy]:
     """Return copies of the first texts that the edit applies to.
 
     Args:
@@ -67,6 +82,7 @@ def edited_copies(texts: ReadTexts, edit: Edit, *, strength: float, most: int, d
         strength: the share of words to change.
         most: the largest number of copies.
         deadline: no copy is begun after this time, by `time.monotonic`.
+        of_one_word: the share of each copy is that of one word, however many the edit touches.
     """
     copies: list[Copy] = []
     for index in range(len(texts.space.texts)):
@@ -74,7 +90,8 @@ def edited_copies(texts: ReadTexts, edit: Edit, *, strength: float, most: int, d
             break
         made = texts.edited(edit, index, strength)
         if made is not None:
-            copies.append(copy_of(index, made))
+            share = 1 / max(1, len(Words.of(made.text).words)) if of_one_word else None
+            copies.append(texts.copy(index, made, share))
     return copies
 
 
@@ -140,5 +157,5 @@ def moved_pairs(texts: ReadTexts, move: Edit, beside: HoldBeside, *, most: int, 
         moved = texts.edited(move, index, 0.0)
         held = moved and beside.of(move, index, moved)
         if moved and held:
-            pairs.append(Pair(copy_of(index, moved), copy_of(index, held[1]), held[0]))
+            pairs.append(Pair(texts.copy(index, moved), texts.copy(index, held[1]), held[0]))
     return pairs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from holdfast.audit import changed_copies
 from holdfast.audit.audit_context import AuditContext
@@ -16,7 +15,6 @@ from holdfast.audit.verdicts import PULL_BREAKS, PULL_HOLDS, SURFACE_BREAKS, SUR
 from holdfast.edits.casing_and_spacing import add_trailing_space, lower_case, toggle_full_stop, upper_case
 from holdfast.edits.edit import ENGLISH, Edit
 from holdfast.edits.edit_table import FORM, OTHER_WORDS, PARAPHRASE, SYNTHETIC, group_of
-from holdfast.edits.words import Words
 from holdfast.evaluation.intervals import rate_interval
 from holdfast.result_layout import AUDIT_ITEM
 
@@ -33,7 +31,7 @@ _SURFACE = (SURFACE_HOLDS, SURFACE_BREAKS)
 def surface_items(context: AuditContext, task: str, split: str) -> Planned:
     """Plan the item of a meaning-preserving change."""
     name, change = SURFACE_CHANGES[task, split]
-    copies = changed_copies.changed_texts(context.few_texts.texts, change)
+    copies = changed_copies.changed_texts(context.few_texts, change)
     recipe = "-".join([task.removeprefix(AUDIT_ITEM), *([split] if split != "all" else [])])
     sentence = f"{name} moves the vector as far as {{:.2f}} replaced words would"
 
@@ -101,14 +99,14 @@ def edit_items(context: AuditContext, edit: Edit) -> Planned:
         strength=changed_copies.SHARE,
         most=context.texts_per_item,
         deadline=context.deadline,
+        of_one_word=group_of(edit) == FORM,  # it should have no effect at all
     )
     task, split = task_and_split(edit.NAME)
     sentence, limits = (
         f"{edit.ABOUT}: the vector moves by {{:.1f}} times the share of the words",
         (PULL_HOLDS, PULL_BREAKS),
     )
-    if group_of(edit) == FORM:  # it should have no effect at all, however many words it touches
-        copies = [replace(copy, share=1 / max(1, len(Words.of(copy.text).words))) for copy in copies]
+    if group_of(edit) == FORM:
         sentence, limits = f"{edit.ABOUT} moves the vector as far as {{:.2f}} replaced words would", _SURFACE
 
     def measure(context: AuditContext, movement: Movement) -> list[Item]:
