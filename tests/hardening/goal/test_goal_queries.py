@@ -130,6 +130,20 @@ def test_pairs_of_changed_texts() -> None:
     assert "1912" not in numbers[0].move
 
 
+def test_pairs_are_changed_where_the_encoder_reads() -> None:
+    def missing() -> Tagger:
+        raise UserError("no tagger: only numbers change the meaning")
+
+    documents = ["A dog was born in 1912 in a house. It was sold.", "A dog sleeps in the park. It was sold in 1950."]
+    ends = {text: text.index(" It was") for text in documents}
+    assert [pair.document for pair in meaning_pairs(documents, [0, 1], missing, most=9)] == [0, 1]
+    (pair,) = meaning_pairs(documents, [0, 1], missing, most=9, read=ends.__getitem__)
+    assert pair.document == 0, "the number of the other one is not read"
+    for changed in (pair.hold, pair.move):
+        assert changed.endswith(" It was sold.")
+        assert changed != documents[0]
+
+
 def test_gold_is_an_array_of_positions() -> None:
     relevant = goal_texts([LONG, PASSAGE], [0, 1], [], []).groups[0].relevant
     assert relevant is not None

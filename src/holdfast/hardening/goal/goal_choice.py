@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.attacks.encoder_targets import characters_read
 from holdfast.audit.language import language_of_corpus
 from holdfast.edits.noise import Noise
 from holdfast.edits.tagging import Tagger
@@ -160,7 +161,9 @@ class GoalChoice:
         places, queries = (held.reporting, held.reporting_queries) if half else (held.choosing, held.choosing_queries)
         pairs = []
         if self.tagger is not None and self._language.is_english:
-            pairs = meaning_pairs(held.documents, places, self.tagger, most=PAIRS, seed=SEED)
+            with limited_to(model, self._limit), self._as_original(model):
+                read = functools.partial(characters_read, model, role="document")
+                pairs = meaning_pairs(held.documents, places, self.tagger, most=PAIRS, seed=SEED, read=read)
         texts = goal_texts(
             held.documents, places, queries, self._noise, seed=SEED, pairs=pairs, collection=collection, half=half
         )

@@ -39,9 +39,17 @@ class MeaningPair:
 
 
 def meaning_pairs(
-    documents: Sequence[str], chosen: Sequence[int], tagger: Callable[[], Tagger], *, most: int, seed: int = 0
+    documents: Sequence[str],
+    chosen: Sequence[int],
+    tagger: Callable[[], Tagger],
+    *,
+    most: int,
+    seed: int = 0,
+    read: Callable[[str], int] = len,
 ) -> list[MeaningPair]:
-    """Change English documents in both ways; documents to which no edit of a side applies are left out.
+    """Change English documents in both ways, in the part that is read.
+
+    Documents to which no edit of a side applies are left out.
 
     Args:
         documents: the documents of the old index.
@@ -49,17 +57,20 @@ def meaning_pairs(
         tagger: returns a part-of-speech tagger, or raises a `UserError` if there is none: then only numbers move.
         most: the largest number of pairs.
         seed: the random seed; the changes of a text depend on it, the text and the first names among the documents.
+        read: returns the number of characters that the encoder reads of a text.
     """
     holds, moves = _edits([documents[place] for place in chosen], tagger)
     pairs: list[MeaningPair] = []
     for place in chosen:
         if len(pairs) == most:
             break
-        text, rng = documents[place], random.Random(f"{seed}/meaning/{documents[place]}")
+        document, rng = documents[place], random.Random(f"{seed}/meaning/{documents[place]}")
+        seen = read(document)
+        text, rest = document[:seen], document[seen:]
         moved = _first(moves, text, rng, 0.0)
         held = moved and _first(holds, text, rng, min(moved[1], _LARGEST_SHARE))
         if moved and held and held[0] != moved[0]:
-            pairs.append(MeaningPair(place, held[0], moved[0]))
+            pairs.append(MeaningPair(place, held[0] + rest, moved[0] + rest))
     return pairs
 
 
