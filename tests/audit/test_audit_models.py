@@ -126,6 +126,16 @@ def test_odd_texts(here: Path) -> None:
     assert "more than 10 texts" in items["audit-neighbours"]["told"]
 
 
+def test_the_token_for_unknown_words_is_not_padding() -> None:
+    """A decoder reads no padding at the end of a text: a word would be deleted, not replaced."""
+    gpt2 = SimpleNamespace(unk_token="<|endoftext|>", mask_token=None, pad_token="<|endoftext|>")
+    assert unknown_token(gpt2) == "[UNK]"
+    gpt2.mask_token = "<mask>"
+    assert unknown_token(gpt2) == "<mask>"
+    assert unknown_token(SimpleNamespace(unk_token="[UNK]", mask_token="[MASK]", pad_token="[PAD]")) == "[UNK]"
+    assert unknown_token(SimpleNamespace(unk_token=None, mask_token="<mask>", pad_token="<pad>")) == "<mask>"
+
+
 def test_word_vectors_can_be_audited(here: Path) -> None:
     """A model without a transformer: its tokeniser has neither offsets nor an unknown token, and texts may be zero."""
     from sentence_transformers import SentenceTransformer

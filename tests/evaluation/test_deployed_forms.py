@@ -23,7 +23,7 @@ from holdfast.evaluation.comparison import contrast, difference, resample
 from holdfast.evaluation.evaluation_run import evaluate_tasks
 from holdfast.evaluation.form_losses import losses_of
 from holdfast.evaluation.retrieval import evaluate_retrieval
-from holdfast.evaluation.samples import Shares
+from holdfast.evaluation.samples import Means, Shares
 from holdfast.evaluation.sts import average
 from holdfast.forms import parse_forms
 from holdfast.results import read_result
@@ -109,6 +109,22 @@ def test_a_contrast_of_two_is_their_difference() -> None:
     made = losses_of({"found": Shares(right)}, [(None, None), ("int8", None), (None, "typing")])
     assert list(made) == [("int8", None)]
     assert list(made["int8", None]) == ["float32"]
+
+
+@pytest.mark.parametrize("items", [1, 2, 5, 29, 40])
+def test_a_contrast_of_few_items_is_their_difference(items: int) -> None:
+    values = np.random.default_rng(items).normal(size=(2, items))
+    drawn = resample(Means(values), seed=1, name="x")
+    made, whole = contrast(drawn, [-1.0, 1.0]), difference([drawn], 1)
+    assert [made[name] for name in ("difference", "low", "high", "p")] == pytest.approx(
+        [whole.difference, whole.low, whole.high, whole.p]
+    )
+
+
+def test_equal_differences_of_few_items_have_the_p_of_exchanged_signs() -> None:
+    drawn = resample(Means(np.array([[0.1, 0.5, 0.3], [0.2, 0.6, 0.4]])), seed=1, name="x")
+    assert contrast(drawn, [-1.0, 1.0])["p"] == pytest.approx(2 / 2**3)
+    assert difference([drawn], 1).p == pytest.approx(2 / 2**3)
 
 
 LETTERS = [{"_id": name, "text": name} for name in "abcd"]

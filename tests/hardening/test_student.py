@@ -17,6 +17,7 @@ from holdfast.errors import UserError
 from holdfast.hardening.distillation_run import _is_model
 from holdfast.hardening.student import (
     NewStudent,
+    Student,
     TeacherLayers,
     build_student,
     extend_positions,
@@ -149,11 +150,22 @@ def test_a_new_student_is_projected_to_its_teachers_dimension(teacher: SentenceT
     np.testing.assert_array_equal(again.encode("the dog runs"), vector)
 
 
-def test_a_new_student_compares_as_its_teacher_does(teacher: SentenceTransformer) -> None:
+@pytest.mark.parametrize("kind", ["layers=1,hidden=24,heads=2,vocabulary=26", "layers=1", "a masked LM", "an encoder"])
+def test_a_student_compares_as_its_teacher_does(
+    kind: str, teacher: SentenceTransformer, tmp_path: Path, make_masked_lm: Callable[..., Path]
+) -> None:
     teacher.similarity_fn_name = "dot"
-    shape = parse_student("layers=1,hidden=24,heads=2,vocabulary=26")
-    student, _ = build_student(shape, teacher, lambda pieces: teacher.tokenizer, 40)
+    if kind.startswith("layers"):
+        shape: Student = parse_student(kind)
+    else:
+        shape = str(make_masked_lm(tmp_path / "small", layers=1, seed=5))
+        if kind == "an encoder":
+            load_sentence_transformer(shape, pooling="mean", device="cpu").save_pretrained(str(tmp_path / "encoder"))
+            shape = str(tmp_path / "encoder")
+    student, projection = build_student(shape, teacher, lambda pieces: teacher.tokenizer, 16)
     assert student.similarity_fn_name == "dot"
+    if projection is not None:
+        assert without_projection(student, projection).similarity_fn_name == "dot"
 
 
 def test_a_masked_lm_becomes_a_student_with_mean_pooling(

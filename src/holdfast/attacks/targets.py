@@ -254,9 +254,12 @@ def refused_label(example: Example, classes: int) -> str | None:
 def unknown_token(tokenizer: Any) -> str:
     """Return the token for unknown words, or the mask token of a byte-level tokeniser, which has no unknown words.
 
-    The tokeniser of a model without a transformer (static word vectors) has neither; "[UNK]" is used.
+    The tokeniser of a model without a transformer (static word vectors) has neither, and that of GPT-2 has one that is
+    padding, too, which a decoder does not read at the end of a text: "[UNK]" is used.
     """
-    return str(getattr(tokenizer, "unk_token", None) or getattr(tokenizer, "mask_token", None) or "[UNK]")
+    tokens = (getattr(tokenizer, name, None) for name in ("unk_token", "mask_token"))
+    padding = getattr(tokenizer, "pad_token", None)
+    return next((str(token) for token in tokens if token and token != padding), "[UNK]")
 
 
 def characters_seen(tokenizer: Any, texts: Texts, attacked: int, max_tokens: int | None = None) -> int:

@@ -159,7 +159,7 @@ def difference(tasks: Sequence[Resampled], baselines: int, *, paired_seeds: bool
     sides, values = ([second - first], [other - baseline]) if paired else ([second, first], [other, baseline])
     items = sum(task.sample.count for task in tasks)
     error = standard_error(sides, values, items)
-    if len(points) == 2 and 1 < items < FEW and all(type(task.sample) is Means for task in tasks):
+    if len(points) == 2 and _are_few(tasks):
         error = error.of_few(items)
     low, high, p, test = _tested(tasks, points, estimate, differences, error)
     return Difference(
@@ -175,6 +175,11 @@ def difference(tasks: Sequence[Resampled], baselines: int, *, paired_seeds: bool
         p=p,
         test=test,
     )
+
+
+def _are_few(tasks: Sequence[Resampled]) -> bool:
+    """Return True for means of 2 to `FEW` - 1 items, of which the bootstrap's interval and p are too narrow."""
+    return 1 < sum(task.sample.count for task in tasks) < FEW and all(type(task.sample) is Means for task in tasks)
 
 
 def _tested(
@@ -225,12 +230,19 @@ def contrast(task: Resampled, weights: Sequence[float]) -> dict[str, float]:
     if 2 * len(differences) < len(drawn):
         raise UserError("too few different items: most resamples of them have no correlation")
     differences[np.abs(differences) < _ROUNDING] = 0.0
+    estimate, spread = float(task.scores[used] @ own), float(differences.std(ddof=1))
+    error = StandardError(0.0 if spread < _ROUNDING else spread)
+    if _are_few([task]):
+        error = error.of_few(task.sample.count)
+        low, high = error.interval(estimate)
+        return {"difference": estimate, "low": low, "high": high, "p": error.p(estimate)}
     low, high = percentile_interval(differences)
-    estimate = float(task.scores[used] @ own)
-    if isinstance(task.sample, Shares) and sorted(own) == [-1.0, 1.0]:
+    if task.sample.count == 1:  # it tells nothing of chance
+        p = 1.0
+    elif isinstance(task.sample, Shares) and sorted(own) == [-1.0, 1.0]:
         p = Shares(task.sample.right[used]).mcnemar()
     else:
-        p = _bootstrap_p(differences, estimate, StandardError(float(differences.std(ddof=1))))
+        p = _bootstrap_p(differences, estimate, error)
     return {"difference": estimate, "low": low, "high": high, "p": p}
 
 

@@ -53,11 +53,14 @@ class StandardError:
         return difference - half, difference + half
 
     def p(self, difference: float) -> float:
-        """Return the two-sided p of the hypothesis that there is no difference."""
+        """Return the two-sided p of the hypothesis that there is no difference.
+
+        Equal differences of a few items have no variance; their p is that of the test that exchanges signs.
+        """
         from scipy.stats import norm, t
 
         if self.value == 0.0:
-            return 1.0 if difference == 0.0 else 0.0
+            return 1.0 if difference == 0.0 else 2.0**-self.freedom
         ratio = abs(difference) / self.value
         tail = norm.sf(ratio) if math.isinf(self.freedom) else t.sf(ratio, self.freedom)
         return float(min(1.0, 2.0 * tail))

@@ -125,11 +125,11 @@ def build_student(
     """
     if isinstance(student, NewStudent):
         model = _new_model(student, tokenizer_of(student.vocabulary), max_positions)
-        model.similarity_fn_name = teacher.similarity_fn_name  # it searches an index of the teacher
     elif isinstance(student, TeacherLayers):
         model = _teacher_layers(teacher, student.layers)
     else:
         model = _existing(student)
+    model.similarity_fn_name = teacher.similarity_fn_name  # it searches an index of the teacher
     model.prompts, model.default_prompt_name = dict(_NO_PROMPTS), None
     if prompt:
         model.prompts, model.default_prompt_name = dict.fromkeys(_NO_PROMPTS, prompt), next(iter(_NO_PROMPTS))
@@ -161,6 +161,7 @@ def without_projection(student: SentenceTransformer, projection: Dense) -> Sente
     modules = [module for module in student.children() if module is not projection]
     plain = SentenceTransformer(modules=modules, device=str(student.device))
     plain.prompts, plain.default_prompt_name = dict(student.prompts), student.default_prompt_name
+    plain.similarity_fn_name = student.similarity_fn_name
     return plain
 
 
