@@ -46,10 +46,34 @@ def test_texts_that_deceive_another_model(here: Path, make_classifier: Any, caps
     crossed = rows["model", "other"]["metrics"]
     assert 0.0 <= crossed["success_rate_low"] <= crossed["success_rate"] < crossed["success_rate_high"] <= 100.0
     succeeded = [e for e in read_result(here / "a.json")["examples"] if e["outcome"] == "succeeded"]
-    assert rows["model", "model"]["n"] == len(succeeded)
+    assert rows["model", "model"]["texts"] == len(succeeded)
+    assert rows["model", "model"]["n"] == len({e["original"] for e in succeeded}) < len(succeeded)
     cross = rows["model", "other"]
-    assert 0 < cross["n"] < len(succeeded)
+    assert 0 < cross["texts"] < len(succeeded)
+    assert 0 < cross["n"] < rows["model", "model"]["n"]
     assert 0.0 <= cross["metrics"]["success_rate"] < 100.0
+
+
+def test_texts_of_one_original_are_one_item(
+    here: Path, make_classifier: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The texts of a recipe, listed again under another name, tell nothing new."""
+    (here / "other").symlink_to(make_classifier(seed=9))
+    assert main([*ATTACK, "--output", "a.json"]) == 0
+    made = read_result(here / "a.json")
+    once = [row for row in made["examples"] if row["recipe"] == "pwws"]
+    for name, examples in (("once", once), ("twice", [*once, *({**row, "recipe": "typos"} for row in once)])):
+        write_result(here / f"{name}.json", {**made, "examples": examples})
+        for model in ("model", "other"):
+            assert main(["transfer", f"{name}.json", "--models", model, "--output", f"{name}-{model}.json"]) == 0
+    rows = [read_result(here / f"{name}-other.json")["results"][0] for name in ("once", "twice")]
+    assert rows[1]["texts"] == 2 * rows[0]["texts"]
+    assert rows[0]["n"] == rows[1]["n"] > 5
+    assert rows[0]["metrics"] == rows[1]["metrics"]
+    found = [compared(capsys, f"{name}-model.json", f"{name}-other.json") for name in ("once", "twice")]
+    assert found[0]["n"] == found[1]["n"]
+    assert found[0]["metrics"]["p"] == pytest.approx(found[1]["metrics"]["p"])
+    assert found[0]["metrics"]["difference"] == pytest.approx(found[1]["metrics"]["difference"])
 
 
 def compared(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
@@ -71,15 +95,20 @@ def test_models_are_compared_on_the_texts_that_were_tried_on_both(
     assert 0 < row["n"] == len(other) < len(own), "the other model has some original wrong"
     assert row["metrics"]["baseline"] == 100.0 > row["metrics"]["other"]
     assert row["metrics"]["other"] == pytest.approx(100 * sum(other.values()) / len(other))
-    assert (row["recipe"], row["metric"], row["test"]) == ("pwws, typos against model", "success_rate", "mcnemar")
+    assert (row["recipe"], row["metric"]) == ("pwws, typos against model", "success_rate")
+    for model in ("model", "other"):
+        words = ["--models", model, "--recipe", "pwws", "--output", f"pwws-{model}.json"]
+        assert main(["transfer", "a.json", *words]) == 0
+    assert compared(capsys, "pwws-model.json", "pwws-other.json")["test"] == "mcnemar"
 
 
-def by_text(row: dict[str, Any]) -> dict[int, bool]:
+def by_text(row: dict[str, Any]) -> dict[int, float]:
+    """The share of each original's texts that deceive."""
     items = row["items"]
-    found = {text: not correct for text, correct in zip(items["text"], items["correct"], strict=True)}
-    assert len(found) == row["n"]
-    assert row["metrics"]["success_rate"] == pytest.approx(100 * sum(found.values()) / row["n"])
-    return found
+    shares = {text: 1 - correct for text, correct in zip(items["text"], items["correct"], strict=True)}
+    assert len(shares) == row["n"] < row["texts"]
+    assert row["metrics"]["success_rate"] == pytest.approx(100 * sum(shares.values()) / row["n"])
+    return shares
 
 
 def tried(name: str, deceived: dict[int, bool], *, on: str = "", made_against: str = "a", **changed: Any) -> str:
@@ -135,5 +164,7 @@ def test_what_cannot_be_compared_of_tried_texts_is_one_line(there: Path, capsys:
     assert "no text was tried on all models" in mistake(capsys, ["compare", a, other])
     theirs = tried("theirs.json", texts, made_against="c")
     assert "no task in common" in mistake(capsys, ["compare", b, theirs])
+    earlier = tried("earlier.json", texts, recipe="pwws, typos")
+    assert "counts texts of one original by several recipes" in mistake(capsys, ["compare", earlier, earlier])
     made_anew = tried("made-anew.json", texts, items_sha256="of other texts")
     assert "come from another attack than in b.json" in mistake(capsys, ["compare", b, made_anew])

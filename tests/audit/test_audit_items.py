@@ -53,7 +53,7 @@ def test_each_number_is_held_against_its_own_thresholds() -> None:
         context: Any = SimpleNamespace(
             space=space,
             settings=SimpleNamespace(seed=1),
-            few_texts=SimpleNamespace(texts=["The dog"] * verdicts.LEAST),
+            few_texts=numbered(["The dog"] * verdicts.LEAST, range(verdicts.LEAST)),
             encoded=lambda copies: copies,
         )
         if surface:
@@ -288,7 +288,7 @@ def test_one_of_the_ten_likeliest_words_is_drawn() -> None:
 
 
 def test_copies_with_another_case() -> None:
-    lower, none = changed_copies.changed_texts(["The Dog barks", "ß", "LOUD"], upper_case)
+    lower, none = changed_copies.changed_texts(numbered(["The Dog barks", "ß", "LOUD"], range(3)), upper_case)
     assert lower.changed == ((0, "The", "THE"), (1, "Dog", "DOG"), (2, "barks", "BARKS"))
     assert lower.share == pytest.approx(1 / 3), "the share of one word"
     assert none.text == "SS"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from holdfast.data.class_names import ClassNames
 from holdfast.data.labels import ClassMatch, has_classes, match_classes
 from holdfast.encoding import Progress
 from holdfast.errors import UserError
+from holdfast.evaluation.intervals import mean_interval
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.progress import stage
 from holdfast.results import examples_of, new_result, read_result
@@ -53,12 +55,13 @@ def transferability(
         command: the command line, for the result.
 
     Returns:
-        A result with a row ``{task, split, n, recipe, made_against, made_in, on, class_match, metrics, items,
-        items_sha256}`` for each result and classifier: ``n`` is the number of texts; the metrics are ``success_rate``
-        ×100 and its 95 % interval, ``success_rate_low`` and ``success_rate_high``; there are no metrics if n is 0.
-        ``items`` holds the index of each text among the result's examples, from 0, and whether its prediction is
-        ``correct``; ``items_sha256`` is the hash of these examples, by which `holdfast compare` pairs texts of the same
-        attack.
+        A result with a row ``{task, split, n, texts, recipe, made_against, made_in, on, class_match, metrics, items,
+        items_sha256}`` for each result and classifier. ``n`` is the number of originals, ``texts`` that of their
+        adversarial texts; those that several recipes made from one original are not separate items. The metrics are
+        ``success_rate`` ×100, the mean over the originals, and its 95 % interval, ``success_rate_low`` and
+        ``success_rate_high``; there are none if n is 0. ``items`` holds for each original the index of its first
+        ``text`` among the result's examples, from 0, and the share of its texts whose prediction is ``correct``.
+        ``items_sha256`` is the hash of these examples, by which `holdfast compare` pairs texts of the same attack.
 
     Raises:
         UserError: a file is not a result of an attack on a classifier, or the classes of a classifier cannot be matched
@@ -71,6 +74,7 @@ def transferability(
     examples = {path: examples_of(result, path) for path, result in attacks}
     successes = {path: _successes(rows, recipe, path) for path, rows in examples.items()}
     hashes = {path: _hash_of(rows) for path, rows in examples.items()}
+    firsts = {path: _firsts(rows) for path, rows in examples.items()}
     names = list(models) if models is not None else list(dict.fromkeys(str(result["model"]) for _, result in attacks))
     rows: list[dict[str, Any]] = []
     identities = {}
@@ -89,20 +93,21 @@ def transferability(
             renumbered = _renumbered(successes[path], names_of, found, path)
             with stage(console, f"trying the texts of {path} on {name}", unit="texts") as message:
                 correct = _tried(classifier, found.groups, renumbered, message.update)
-            deceived = [not right for right in correct.values()]
+            shares = _by_original(correct, firsts[path])
             rows.append(
                 {
                     "task": first["task"],
                     "split": first["split"],
-                    "n": len(deceived),
+                    "n": len(shares),
+                    "texts": len(correct),
                     "recipe": recipe or ", ".join(row["recipe"] for row in result["results"]),
                     "made_against": result["model"],
                     "made_in": str(path),
                     "on": name,
                     "class_match": found.record(),
                     **prompt_protocol(classifier.model, sides=False),
-                    "metrics": rate("success_rate", deceived, seed=0) if deceived else {},
-                    "items": {"text": list(correct), "correct": list(map(int, correct.values()))},
+                    "metrics": _success_rate([1.0 - share for share in shares.values()]),
+                    "items": {"text": list(shares), "correct": list(shares.values())},
                     "items_sha256": hashes[path],
                 }
             )
@@ -130,6 +135,30 @@ def _successes(examples: Sequence[Mapping[str, Any]], recipe: str | None, path: 
         for number, row in enumerate(examples)
         if row["outcome"] == "succeeded" and recipe in (None, row["recipe"])
     }
+
+
+def _firsts(examples: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return for each example the index of the first one with the same original."""
+    found: dict[tuple[Any, ...], int] = {}
+    return [found.setdefault((row.get("other"), row["original"]), number) for number, row in enumerate(examples)]
+
+
+def _by_original(correct: Mapping[int, bool], firsts: Sequence[int]) -> dict[int, float]:
+    """Return for each original the share of its texts that are predicted correctly, by its first example."""
+    found: dict[int, list[float]] = {}
+    for text, right in correct.items():
+        found.setdefault(firsts[text], []).append(float(right))
+    return {original: statistics.mean(each) for original, each in found.items()}
+
+
+def _success_rate(deceived: Sequence[float]) -> dict[str, float]:
+    """Return the mean share of an original's texts that deceive, ×100, with its 95 % interval; {} without any."""
+    if not deceived:
+        return {}
+    if set(deceived) <= {0.0, 1.0}:
+        return rate("success_rate", [share == 1.0 for share in deceived], seed=0)
+    low, high = mean_interval([100.0 * share for share in deceived], seed=0)
+    return {"success_rate": 100.0 * statistics.mean(deceived), "success_rate_low": low, "success_rate_high": high}
 
 
 def _hash_of(examples: Sequence[Mapping[str, Any]]) -> str:

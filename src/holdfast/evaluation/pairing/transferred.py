@@ -7,13 +7,14 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, common, common_values, name_of, recipe_of
-from holdfast.evaluation.samples import Sample, Shares
+from holdfast.evaluation.samples import Means, Sample, Shares
 
 
 def transferred_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sample], list[str]]:
     """Return samples of the texts that were tried on the models of all results: True where a text deceived the model.
 
-    A text of an attack is tried on a model only if the model classifies its original correctly.
+    A text of an attack is tried on a model only if the model classifies its original correctly. Texts that several
+    recipes made from one original are not separate items: the original has the share of them that deceived.
     """
     rows = [_rows_of(source) for source in sources]
     shared, notes = common([list(own) for own in rows], sources)
@@ -24,8 +25,10 @@ def transferred_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey,
         correct = common_values([dict(zip(row["items"]["text"], row["items"]["correct"], strict=True)) for row in same])
         if not correct[0]:
             notes.append(f"no text that was tried on all models: {name_of(key)}")
-            continue
-        samples[key] = Shares([[not right for right in row] for row in correct])
+        elif {value for row in correct for value in row} <= {0, 1}:
+            samples[key] = Shares([[not right for right in row] for row in correct])
+        else:
+            samples[key] = Means([[100.0 * (1.0 - share) for share in row] for row in correct])
     if not samples:
         raise UserError("no text was tried on all models: no original is classified correctly by all of them")
     return samples, notes
@@ -44,6 +47,11 @@ def _rows_of(source: ComparedResult) -> dict[RowKey, Mapping[str, Any]]:
         if "items" not in row:
             raise UserError(
                 f"{source.path} does not record which texts deceived: it is of an earlier version, make it again"
+            )
+        if ", " in str(row.get("recipe")) and "texts" not in row:
+            raise UserError(
+                f"{source.path} counts texts of one original by several recipes as separate items: it is of an earlier "
+                "version, make it again"
             )
         key = RowKey(row["task"], row["split"], recipe_of(row), "success_rate")
         if key in found:
