@@ -54,6 +54,7 @@ class Small:
         precision: fp32 or bf16.
         options: Option; repeatable.
         names: A name for each class; None: its own.
+        texts: Text; repeatable.
         device: Device.
     """
 
@@ -67,6 +68,7 @@ class Small:
     precision: Literal["fp32", "bf16"] = "fp32"
     options: Assignments = field(default_factory=dict)
     names: Annotated[Mapping[str, str] | None, Spelling(metavar="A=B", parse=lambda text: {"parsed": text})] = None
+    texts: Annotated[tuple[str, ...], Spelling(repeated=True)] = ()
     device: Annotated[str | None, PYTHON_ONLY] = None
 
 
@@ -121,6 +123,13 @@ def test_the_command_line_replaces_what_the_file_says(tmp_path: Path) -> None:
     assert read(tmp_path, text).options == {"a": 1, "b": 2}
 
 
+def test_one_value_of_a_repeatable_option_is_whole(tmp_path: Path) -> None:
+    text = "name: x\noutput: out\ntexts: A dog, a cat, and a man.\n"
+    assert read(tmp_path, text).texts == ("A dog, a cat, and a man.",)
+    assert read(tmp_path, "name: x\noutput: out\ntexts: ['a, b', c]\n").texts == ("a, b", "c")
+    assert read_settings(Small, {"name": "x", "output": "o", "texts": ["a, b"]}).texts == ("a, b",)
+
+
 def test_an_argument_that_the_file_gives_too_is_compared_as_a_value(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text("table: [adcl/table1]\n")
     read_both = read_settings(ReproduceSettings, {"table": ["adcl/table1"]}, tmp_path / "run.yaml")
@@ -140,6 +149,7 @@ MISTAKES = [
     ("name: x\nname: y", {}, "given twice, first in line 1"),
     ("name: x\noutput: o", {"name": "y"}, "is for the name x, the command line says y"),
     ("name: x\noutput: o", {"epochs": 1.0, "max_steps": 3}, "--epochs and --max-steps exclude each other"),
+    ("name: x\noutput: o\nepochs: 3\nmax_steps: 2", {}, "run.yaml: epochs and max_steps exclude each other"),
     ("name: x\noutput: o", {"options": ["a"]}, "--set takes name=value, got 'a'"),
 ]
 

@@ -130,6 +130,8 @@ def read_settings(settings: type[Settings], given: Mapping[str, Any], config: Pa
     if config is not None:
         by_flag = {option.flag.partition("/")[0].strip("-").replace("-", "_"): name for name, option in options.items()}
         for key, value, where in config_entries(config, by_flag | {name: name for name in options}):
+            if options[key].spelling.repeated and isinstance(value, str):
+                value = [value]  # as on the command line, where a comma separates nothing
             values[key] = fitted(f"{where}: {key}", value, options[key].hint, key)
             if options[key].spelling.assignments:
                 values[key] = {str(name).replace("-", "_"): setting for name, setting in (values[key] or {}).items()}
@@ -137,6 +139,9 @@ def read_settings(settings: type[Settings], given: Mapping[str, Any], config: Pa
         chosen = [options[name].flag for name in group if name in given]
         if len(chosen) > 1:
             raise UserError(f"{chosen[0]} and {chosen[1]} exclude each other: give one of them")
+        of_file = [name for name in group if values.get(name) not in (None, False)]
+        if len(of_file) > 1 and not chosen:
+            raise UserError(f"{config}: {of_file[0]} and {of_file[1]} exclude each other: give one of them")
         if chosen:
             values = {name: value for name, value in values.items() if name not in group}
     for name, value in given.items():

@@ -102,6 +102,15 @@ def test_models_are_compared_on_the_texts_that_were_tried_on_both(
     assert compared(capsys, "pwws-model.json", "pwws-other.json")["test"] == "mcnemar"
 
 
+def test_models_are_looked_up_before_any_text_is_tried(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*ATTACK, "--output", "a.json"]) == 0
+    monkeypatch.setattr("holdfast.attacks.transfer.load_classifier", lambda *_, **__: pytest.fail("it was loaded"))
+    assert "no-such/model" in mistake(capsys, ["transfer", "a.json", "--models", "model,./no-such/model"])
+    assert mistake(capsys, ["transfer", "a.json", "--models", ","]).endswith("--models names no classifier")
+
+
 def by_text(row: dict[str, Any]) -> dict[int, float]:
     """The share of each original's texts that deceive."""
     items = row["items"]

@@ -58,6 +58,13 @@ def test_a_query_is_its_own_document_and_noise_is_judged_by_what_is_lost(collect
     assert examples_of(result, Path("a.json"))
 
 
+@pytest.mark.parametrize("items", ["retrieval.asr", "hold", "retrieval"])
+def test_a_further_version_of_the_queries_can_be_chosen(collection: Path, items: str) -> None:
+    rows = rows_of(run(retrieval=collection, items=items, **SMALL))
+    assert rows["asr"]["metrics"]["found"] == pytest.approx(200 / 3)
+    assert list(rows) == (["asr"] if items == "retrieval.asr" else ["clean", *NOISE, "asr"])
+
+
 def test_a_query_that_is_a_document_does_not_find_itself(here: Path) -> None:
     """As in ArguAna: each text is the query of the next one, which answers it, and both are documents."""
     texts = [f"{text} {i // 2}" for i, text in enumerate(some_texts(60, seed=5))]

@@ -159,6 +159,21 @@ def test_without_conditions_no_main_metric_may_be_worse(capsys: pytest.CaptureFi
     assert "cannot be judged: no values of single texts that both have, and no intervals" in err
 
 
+def test_a_condition_on_a_value_does_not_turn_off_the_comparison(capsys: pytest.CaptureFixture[str]) -> None:
+    values = 0.8 + 0.05 * np.random.default_rng(1).standard_normal(N)
+    a = write("a.json", [stability(values), vectors(0.2, 0.01)])
+    b = write("b.json", [stability(values - 0.02), vectors(0.2, 0.01)])
+    met = ["--fail-if", "typos.stability < 0.1"]
+    code, out, _ = run(capsys, b, "--against", a, *met)
+    assert (code, out.splitlines()[-1]) == (1, "3 conditions: 1 failed")
+    assert out.startswith("failed: typos.stability worse than baseline, p < 0.01")
+    assert run(capsys, a, "--against", a, *met)[0] == 0
+    assert run(capsys, b, *met)[0] == 0
+    # A condition on the baseline names the items that are compared with it.
+    code, out, _ = run(capsys, b, "--against", a, *met, "--fail-if", "vectors.different_texts worse than baseline")
+    assert (code, out.splitlines()[-1]) == (0, "2 conditions: 0 failed")
+
+
 def test_few_pairs_are_not_resampled(capsys: pytest.CaptureFixture[str]) -> None:
     """Four texts that are all a little worse would give a bootstrap a p-value of 0."""
     for count, code in ((4, 0), (19, 0), (20, 1)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,24 @@ from holdfast.settings import refuse_given
         ("harden bundled --corpus s.txt --output o --no-audit --texts s.txt", "--texts s.txt is for the audits, which"),
         ("harden bundled --corpus s.txt --output o --no-audit --noise ocr", "--noise ocr is for choosing the weights"),
         ("harden bundled --corpus s.txt --output o --hold-out 0 --evaluations 2", "--evaluations 2 is for choosing"),
+        (
+            "harden bundled --corpus s.txt --output o --misspellings a.tsv --set misspellings=b.tsv",
+            "--misspellings a.tsv is --set misspellings=, too: give one of them",
+        ),
+        (
+            "harden bundled --corpus s.txt --output o --synonyms a.tsv --set synonyms=b.tsv",
+            "--synonyms a.tsv is --set synonyms=, too: give one of them",
+        ),
+        ("harden bundled --corpus s.txt --output o --misspellings no.tsv", "no.tsv"),
+        ("attack bundled --texts s.txt --recipes typos --resume", "--resume continues the attack of a result file"),
+        ("attack bundled --goal poison --search s.txt --queries s.txt --resume", "--resume continues the attack of a"),
+        ("evaluate call:m:embed --tasks stsb --precision bf16", "--precision bf16 is for a model, and call:m:embed is"),
+        ("leaderboard run bm25 --output o --pooling mean", "--pooling mean is for an encoder, and bm25 is none"),
+        ("leaderboard run bm25 --output o --prompt x", "--prompt x is for an encoder, and bm25 is none"),
+        (
+            "leaderboard run call:m:embed --output o --pooling mean",
+            "--pooling is for a raw language model, and call:m:",
+        ),
         ("reproduce adcl/table1 --scale smoke --plan --so-far", "--plan and --so-far exclude each other"),
     ],
 )
@@ -73,6 +92,28 @@ def test_an_audit_checks_its_gate_before_it_measures(
     (tmp_path / "s.txt").write_text("the dog runs\nthe cat sleeps\n")
     assert main(["audit", "bundled", "--texts", "s.txt", *words]) == 2
     assert says in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_gate_knows_the_items_of_the_audit_and_of_its_baseline(tmp_path: Path) -> None:
+    from holdfast.audit.gate.gate_options import GateOptions
+    from holdfast.cli.gate import gate_of
+    from holdfast.results import new_result, write_result
+
+    row = {"task": "audit-typos", "split": "all", "n": 1, "metrics": {"stability": 1.0}, "headline": "stability"}
+    identity = {"model_sha256": "x", "model_files": {}}
+    result = new_result("audit", command=["x"], model="m", identity=identity, protocol={}, seed=1)
+    write_result(tmp_path / "base.json", result | {"results": [row], "examples": []})
+
+    def gate(condition: str) -> list[Any]:
+        options = GateOptions(fail_if=(condition,), against=tmp_path / "base.json")
+        return list(gate_of(options, lambda: ["case.lower", "typos"])[0])
+
+    assert len(gate("case.lower.stability < 0.1")) == 1, "a value of the audit needs no baseline"
+    assert len(gate("typos.stability worse than baseline")) == 1
+    with pytest.raises(UserError, match=r"no item 'case\.lower'; items: typos"):
+        gate("case.lower.stability worse than baseline")
+    with pytest.raises(UserError, match=r"no item 'ocr'; items: case\.lower, typos"):
+        gate("ocr.stability < 0.1")
 
 
 def test_conditions_on_forms_are_known_before() -> None:

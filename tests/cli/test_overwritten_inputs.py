@@ -20,6 +20,12 @@ from holdfast.cli import main
         ("transfer a.json --models m --output a.json", "RESULT.json"),
         ("check a.json --fail-if typing.stability<0.5 --junit a.json", "result"),
         ("report a.json --output a.json", "RESULT.json"),
+        ("data texts own.tsv --output own.tsv", "TASKS"),
+        ("attack bundled --texts mine.examples.jsonl --recipes typos --output mine.json", "--texts"),
+        (
+            "attack bundled --texts texts.txt --search mine.examples.jsonl --recipes typos --output mine.json",
+            "--search",
+        ),
     ],
 )
 def test_an_input_is_not_replaced(
@@ -28,6 +34,8 @@ def test_an_input_is_not_replaced(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "texts.txt").write_text("the dog runs\nthe cat sleeps\n")
     (tmp_path / "link.txt").symlink_to("texts.txt")
+    (tmp_path / "own.tsv").write_text("sentence\tlabel\nthe dog runs\t1\nthe cat sleeps\t0\n")
+    (tmp_path / "mine.examples.jsonl").write_text('{"text": "the dog runs"}\n')
     for result in ("a.json", "b.json", "c.json"):
         (tmp_path / result).write_text(json.dumps({"not": "read"}))
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}

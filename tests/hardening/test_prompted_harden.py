@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sentence_transformers import SentenceTransformer
 
 from holdfast.hardening import HardenSettings, harden
+from holdfast.hardening.goal.old_index import OldIndex
 from holdfast.results import read_result
+from holdfast.text_prompts import prompt_of
 
 WORDS = "man woman child dog cat runs sleeps eats plays sings park house bed red big".split()
 
@@ -34,7 +38,19 @@ def test_training_and_audits_use_the_prompt(
         query_prompt_name="query",
         document_prompt_name="passage",
     )
+    of_documents: list[str | None] = []
+    encoded = OldIndex.of
+
+    def index_of(original: SentenceTransformer, *args: Any, **more: Any) -> OldIndex:
+        of_documents.append(prompt_of(original, "document"))
+        return encoded(original, *args, **more)
+
+    monkeypatch.setattr(OldIndex, "of", index_of)
     result = harden(settings)
+    assert of_documents == ["under "], "an index of documents has the prompt of documents"
+    assert json.loads((tmp_path / "new" / "run.json").read_text())["prompts_of_documents"] == {
+        "document_prompt_name": "passage"
+    }
     assert result["protocol"]["prompt"] == "the old "
     for name in ("audit-before.json", "audit-after.json"):
         protocol = read_result(tmp_path / "new" / name)["protocol"]

@@ -73,6 +73,8 @@ def attack(
     check_numbers(settings)
     if settings.output is not None:
         check_file_place("--output", settings.output)
+    elif resume:
+        raise UserError("--resume continues the attack of a result file: give --output FILE.json")
     refuse_call_options(settings)
     if settings.goal == "poison":
         from holdfast.attacks.poisoning.poison_run import poison

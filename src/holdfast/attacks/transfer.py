@@ -76,6 +76,10 @@ def transferability(
     hashes = {path: _hash_of(rows) for path, rows in examples.items()}
     firsts = {path: _firsts(rows) for path, rows in examples.items()}
     names = list(models) if models is not None else list(dict.fromkeys(str(result["model"]) for _, result in attacks))
+    if not names:
+        raise UserError("--models names no classifier")
+    for name in names:
+        resolve_model(name)  # an error before any text is tried
     rows: list[dict[str, Any]] = []
     identities = {}
     unused = label_map is not None

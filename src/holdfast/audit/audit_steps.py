@@ -117,7 +117,13 @@ def planned_steps(edits: EditTable, selection: ItemSelection, moves: MoveItems |
         plan = functools.partial(inference_items, inference=inference)
         steps.append(PlannedStep([(inference.task, inference.split)], plan, "move"))
     missing = {task_and_split(family) for family in edits.missing}  # rows of families that could not be made
-    return [step for step in steps if missing.intersection(step.rows) or selection.wants(step.rows)]
+    return [
+        step
+        for step in steps
+        if missing.intersection(step.rows)
+        or selection.wants(step.rows)
+        or (step.rows is RETRIEVAL_ROWS and selection.searches)
+    ]
 
 
 def attack_steps(selection: ItemSelection) -> list[AttackStep]:

@@ -70,7 +70,7 @@ class ItemSelection:
         if text is None:
             return cls()
         further = _further(versions)
-        groups = {**GROUPS, "retrieval": (*RETRIEVAL, *further)}
+        groups = {**GROUPS, **{name: (*GROUPS[name], *further) for name in ("hold", "retrieval")}}
         names: set[str] = set()
         for name in filter(None, map(str.strip, text.split(","))):
             names |= set(groups.get(name) or [one_of("--items", name, (*groups, *ITEMS, *further))])
@@ -89,6 +89,11 @@ class ItemSelection:
     def any_of(self, names: Iterable[str]) -> bool:
         """Return True if one of some items is measured."""
         return any(map(self.has, names))
+
+    @property
+    def searches(self) -> bool:
+        """True if an item of retrieval is measured, also of a further version of the queries."""
+        return self.names is None or any(name.startswith("retrieval.") for name in self.names)
 
     def wants(self, rows: Iterable[tuple[str, str]]) -> bool:
         """Return True if a step is needed whose rows have these tasks and splits; `MEANING` needs all move edits."""

@@ -11,6 +11,7 @@ import typer
 from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.cli.app import ATTACK, AsJson, app
 from holdfast.cli.console import console, print_json, print_whole, setting, table, work_quietly
+from holdfast.cli.overwriting import option_of
 from holdfast.cli.verbs import Call, verb
 from holdfast.errors import UserError
 from holdfast.forms import form_of
@@ -34,9 +35,17 @@ holdfast attack my-encoder --goal poison --search documents.txt --queries questi
 def attack(settings: AttackSettings, call: Call) -> None:
     """Change texts word by word until a model fails; report how often and how easily it does."""
     from holdfast.attacks.attack_run import attack as run
+    from holdfast.attacks.attack_run import examples_path
 
     if not settings.recipes:
         raise UserError("--recipes names no recipe: `holdfast recipes` lists them")
+    if settings.output is not None:
+        inputs = {"--texts": settings.texts, "--search": settings.search, "--queries": settings.queries}
+        if (name := option_of(examples := examples_path(settings.output), inputs)) is not None:
+            raise UserError(
+                f"--output {settings.output} has its examples in {examples}, which is the file of {name}: name "
+                "another one"
+            )
     with work_quietly():
         result = run(settings, resume=call.resume, console=call.progress, command=call.command)
     if not result:  # not the first of several processes

@@ -63,9 +63,13 @@ def data_texts(
     as_json: AsJson = False,
 ) -> None:
     """Write the distinct texts of all splits of tasks to a file, without their labels: a corpus for `train`."""
+    from holdfast.cli.overwriting import refuse_overwriting
     from holdfast.data.task_texts import write_texts
+    from holdfast.files import check_file_place
     from holdfast.progress import stage
 
+    refuse_overwriting("--output", output, {"TASKS": tasks})
+    check_file_place("--output", output)
     with stage(progress_console(ctx, as_json), "reading the tasks", announce=False):
         count = write_texts([name.strip() for name in tasks.split(",")], output, data=data)
     if as_json:

@@ -64,8 +64,8 @@ def gate_of(options: GateOptions, items: Callable[[], Sequence[str]]) -> tuple[l
         items: returns the names of all items that the audit may measure; called if conditions need them.
 
     Raises:
-        UserError: a condition is not valid, names no item of the audit or of the baseline, or needs a baseline; or the
-            baseline is not an audit; or the JUnit XML cannot be written.
+        UserError: a condition is not valid, names no item of the audit, or, if it is about the baseline, of that, or
+            needs a baseline; or the baseline is not an audit; or the JUnit XML cannot be written.
     """
     if options.junit is not None:
         check_file_place("--junit", options.junit)
@@ -74,15 +74,20 @@ def gate_of(options: GateOptions, items: Callable[[], Sequence[str]]) -> tuple[l
             raise UserError("--junit needs conditions: --fail-if CONDITION or --against BASELINE.json")
         return [], None
     from holdfast.audit.gate.checks import parse_conditions
-    from holdfast.audit.gate.measurements import measured
+    from holdfast.audit.gate.measurements import check_item, measured
 
     baseline = read_baseline(options.against)
+    conditions = parse_conditions(options.fail_if, options.against, items() if options.fail_if else ())
     if baseline is None:
-        return parse_conditions(options.fail_if, None, items()), None
+        return conditions, None
     if baseline.result["kind"] != "audit":
         raise UserError(f"{baseline.path} is a result of {baseline.result['kind']}, not of audit")
     warn_changed([baseline.path] if baseline.changed else [])
-    return parse_conditions(options.fail_if, options.against, measured(baseline.result)), baseline
+    of_baseline = measured(baseline.result)
+    for condition in conditions:
+        if condition.against_baseline:
+            check_item(condition, of_baseline)
+    return conditions, baseline
 
 
 def close_gate(

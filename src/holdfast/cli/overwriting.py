@@ -25,9 +25,16 @@ def refuse_overwriting(flag: str, path: Path, inputs: Mapping[str, Any]) -> None
     Raises:
         UserError: one of them names the file.
     """
+    if (name := option_of(path, inputs)) is not None:
+        raise UserError(f"{flag} {path} is the file of {name}, which it would replace: name another one")
+
+
+def option_of(path: Path, inputs: Mapping[str, Any]) -> str | None:
+    """Return the first of some options whose value names an existing file; None if none does."""
     for name, value in inputs.items() if path.is_file() else ():
         if any(source.is_file() and source.samefile(path) for source in _files_in(value)):
-            raise UserError(f"{flag} {path} is the file of {name}, which it would replace: name another one")
+            return name
+    return None
 
 
 def refuse_overwriting_of(declared: Sequence[Option], settings: Any) -> None:

@@ -27,7 +27,7 @@ from holdfast.hardening.distillation_record import METHOD, objective_options, ru
 from holdfast.hardening.student import Student, build_student, parse_student, without_projection
 from holdfast.hardening.student_card import student_card
 from holdfast.hardening.student_evaluation import CLEAN, StudentEvaluator, noisy, rows_of, speeds
-from holdfast.input_limits import cut_line, limited_to, lowered, set_limit
+from holdfast.input_limits import cut_line, input_limit, limited_to, lowered, lowered_line, set_limit
 from holdfast.model_lookup import OPTION_CONTENTS, resolve_model
 from holdfast.models import load_sentence_transformer, read_as, refuse_routes
 from holdfast.objectives.anchored import Anchored
@@ -105,6 +105,7 @@ def _distill(settings: DistillSettings, run: Run) -> dict[str, Any]:
     parts = _parts(settings, student, run)
     run.begin(run_record(settings, identity, parts.texts, parts.teacher, parts.student))
     _print_sizes(parts, run)
+    run.print(lowered_line(settings.max_length, input_limit(parts.teacher), settings.teacher))
     set_limit(parts.teacher, lowered(settings.max_length, parts.teacher))
     vectors = _vectors(settings, parts, run)
     evaluator = _evaluator(settings, parts, run)

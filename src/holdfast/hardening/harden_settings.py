@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from holdfast.adapters import Lora
 from holdfast.errors import UserError
+from holdfast.files import expanded
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling, refuse_given
 from holdfast.text_prompts import RolePromptOptions
@@ -128,6 +129,14 @@ class HardenSettings(RolePromptOptions):
         if not self.held_texts:
             reason = "is for choosing the weights, and nothing is held out: add --hold-out N"
             refuse_given(self, ("retrieval", "noise", "evaluations"), reason)
+        if "misspellings" in self.options:
+            refuse_given(self, ("misspellings",), "is --set misspellings=, too: give one of them")
+        if "synonyms" in self.options and self.synonyms not in (NONE, AUTO):
+            refuse_given(self, ("synonyms",), "is --set synonyms=, too: give one of them")
+        if (file := self.options.get("misspellings", self.misspellings)) is not None:
+            from holdfast.edits.misspellings import read_misspellings
+
+            read_misspellings(expanded(Path(str(file))))  # an error before anything else is read
 
     def sources_of_synonyms(self) -> list[Path]:
         """Return the files of synonyms; empty if synonyms are not used, or if the method's options name them."""
@@ -215,6 +224,7 @@ class HardenSettings(RolePromptOptions):
             seed=self.seed,
             choose=choose,
             kept_out=None if self.retrieval is None else self._labelled_queries,
+            prompts=self,
             typo_vocabulary=self._typo_vocabulary(),
         )
         # `choose` is called after the texts were read.

@@ -13,6 +13,7 @@ from holdfast.audit.audit_run import audit
 from holdfast.audit.audit_settings import AuditSettings
 from holdfast.baselines.lexical_search import BM25_RECORD
 from holdfast.baselines.retrieval_baselines import retrieval_systems
+from holdfast.endpoint import refuse_model_options
 from holdfast.errors import UserError, one_of
 from holdfast.evaluation.evaluation_result import evaluation, evaluation_options
 from holdfast.evaluation.evaluation_run import evaluate_tasks, task_names
@@ -27,6 +28,7 @@ from holdfast.model_lookup import is_function, model_identity, resolve_model
 from holdfast.models import backend_in, load_sentence_transformer, read_as
 from holdfast.progress import stage
 from holdfast.results import new_result, read_with_state, write_result
+from holdfast.settings import options_of, refuse_given
 from holdfast.text_prompts import RolePromptOptions, prompt_protocol
 from holdfast.user_functions import VectorFunction
 
@@ -122,6 +124,11 @@ class _Run:
         self._settings, self._suite, self._command = settings, suite, command
         self._spec = _HASHING if settings.model == BM25 else settings.model
         self._encoder: SentenceEncoder | None = None
+        if settings.model == BM25:
+            names = [option.name for option in options_of(RolePromptOptions)]
+            refuse_given(settings, ("pooling", "backend", *names), f"is for an encoder, and {BM25} is none")
+        elif is_function(self._spec):
+            refuse_model_options(settings)
         if is_function(self._spec):
             function, self._identity = VectorFunction.named(self._spec)
             self._folder, self._encoder = None, function

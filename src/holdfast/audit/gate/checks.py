@@ -1,4 +1,4 @@
-"""The checks of a gate: its conditions, or, without any, that no main metric is worse than the baseline's."""
+"""The checks of a gate: its conditions, and, unless one is about the baseline, that no main metric is worse there."""
 
 from __future__ import annotations
 
@@ -72,20 +72,20 @@ def run_checks(
 ) -> tuple[list[Check], list[str]]:
     """Judge conditions on a result; return their outcomes, and lines about what was not compared.
 
-    Without conditions, the main metric of each item must not be worse than the baseline's (p < `P`, paired; items
-    without pairs: 95 % intervals that do not overlap).
+    If no condition is about the baseline, the main metric of each item must not be worse than the baseline's, either
+    (p < `P`, paired; items without pairs: 95 % intervals that do not overlap).
 
     Raises:
         UserError: an item or metric of a condition does not exist, or result and baseline cannot be compared.
     """
     rows = measured(result.result, *(() if baseline is None else (baseline.result,)))
-    needs_baseline = not conditions or any(condition.against_baseline for condition in conditions)
-    against = AgainstBaseline(result, baseline) if baseline is not None and needs_baseline else None
-    if conditions:
-        return [_check(condition, rows, against) for condition in conditions], against.notes if against else []
-    if against is None:
+    if not conditions and baseline is None:
         raise UserError("nothing to check: give --against BASELINE.json, or conditions as --fail-if CONDITION")
-    return _main_metrics(against), against.notes
+    against = None if baseline is None else AgainstBaseline(result, baseline)
+    checks = [_check(condition, rows, against) for condition in conditions]
+    if against is not None and not any(condition.against_baseline for condition in conditions):
+        checks += _main_metrics(against)
+    return checks, against.notes if against is not None else []
 
 
 def _check(condition: Condition, rows: Mapping[str, Measured], against: AgainstBaseline | None) -> Check:

@@ -15,6 +15,7 @@ from holdfast.errors import UserError
 from holdfast.hardening.goal.hold_out import LARGEST_SHARE, HoldOut, Keys, Rows, hold_out, keys_of, training_rows
 from holdfast.hardening.plain_vocabulary import PlainVocabulary
 from holdfast.launch import is_first_process
+from holdfast.text_prompts import RolePromptOptions, choose_prompts
 from holdfast.training.training_texts import WeightChoice
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ class MixedTexts:
             None: the last step is kept.
         kept_out: returns texts that are in neither the training nor the vocabulary, such as labelled queries that
             measure the result; None: there are none.
+        prompts: the choice of prompts, also of the sides: queries and documents that are measured have theirs; None:
+            the model has its choice already.
         typo_vocabulary: number of misspellings that become entries of the model's vocabulary, at most; None: as many as
             it has entries, up to `MISSPELLINGS`, where they can be added.
 
@@ -96,6 +99,7 @@ class MixedTexts:
     seed: int = 42
     choose: Callable[[Held | None], WeightChoice] | None = None
     kept_out: Callable[[], Iterable[str]] | None = None
+    prompts: RolePromptOptions | None = None
     typo_vocabulary: int | None = 0
     held: Held | None = field(default=None, init=False)
     plain: PlainVocabulary | None = field(default=None, init=False)
@@ -109,6 +113,9 @@ class MixedTexts:
         """Return the settings that decide on the texts."""
         record: dict[str, Any] = {"held_out": [self.held_texts, self.held_queries]}
         record |= {"typo_vocabulary": AUTO if self.typo_vocabulary is None else self.typo_vocabulary}
+        given = {} if self.prompts is None else self.prompts.prompt_settings
+        if of_documents := {name: given[name] for name in given if name.startswith("document_")}:
+            record["prompts_of_documents"] = of_documents  # the others are in the record of the training
         return record | ({} if self.queries is None else {"queries": self.queries, "query_share": self.share})
 
     def goal(self) -> Mapping[str, Any]:
@@ -148,13 +155,15 @@ class MixedTexts:
         return open_spooled(facts["training"])
 
     def prepare_model(self, model: SentenceTransformer, corpus: SpooledCorpus) -> dict[str, Any]:
-        """Add misspellings of the words of all texts to the model's vocabulary, if any are wanted.
+        """Add misspellings of the words of all texts to the model's vocabulary, if any are wanted; choose its prompts.
 
         Raises:
             UserError: the model's tokeniser cannot have them.
         """
         from holdfast.hardening.added_vocabulary import add_misspellings_of, check_vocabulary
 
+        if self.prompts is not None:
+            choose_prompts(model, self.prompts, required=False)
         wanted = self._misspellings_that_suit(model) if self.typo_vocabulary is None else self.typo_vocabulary
         if not wanted:
             return {}
