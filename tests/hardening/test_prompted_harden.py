@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sentence_transformers import SentenceTransformer
 
 from holdfast.hardening import HardenSettings, harden
-from holdfast.hardening.goal.old_index import OldIndex
+from holdfast.hardening.goal.mixed_texts import MixedTexts
+from holdfast.models import load_sentence_transformer
 from holdfast.results import read_result
-from holdfast.text_prompts import prompt_of
+from holdfast.text_prompts import PromptOptions, RolePromptOptions, prompt_of
 
 WORDS = "man woman child dog cat runs sleeps eats plays sings park house bed red big".split()
 
@@ -38,16 +37,7 @@ def test_training_and_audits_use_the_prompt(
         query_prompt_name="query",
         document_prompt_name="passage",
     )
-    of_documents: list[str | None] = []
-    encoded = OldIndex.of
-
-    def index_of(original: SentenceTransformer, *args: Any, **more: Any) -> OldIndex:
-        of_documents.append(prompt_of(original, "document"))
-        return encoded(original, *args, **more)
-
-    monkeypatch.setattr(OldIndex, "of", index_of)
     result = harden(settings)
-    assert of_documents == ["under "], "an index of documents has the prompt of documents"
     assert json.loads((tmp_path / "new" / "run.json").read_text())["prompts_of_documents"] == {
         "document_prompt_name": "passage"
     }
@@ -57,3 +47,13 @@ def test_training_and_audits_use_the_prompt(
         assert (protocol["prompt"], protocol["document_prompt"]) == ("the old ", "under ")
     for name in ("config_sentence_transformers.json", "modules.json", "1_Pooling/config.json"):
         assert json.loads((tmp_path / "new" / name).read_text()) == json.loads((model / name).read_text()), name
+
+
+def test_documents_of_the_old_index_have_their_prompt(prompted: Callable[..., Path]) -> None:
+    sides = RolePromptOptions(query_prompt_name="query", document_prompt_name="passage")
+    spec = str(prompted())
+    model = load_sentence_transformer(spec, device="cpu", prompts=PromptOptions(**sides.without_sides()))
+    before = prompt_of(model)
+    MixedTexts("mine.txt", prompts=sides).prepare_model(model, None)  # type: ignore[arg-type]  # nothing is read of it
+    found = [prompt_of(model, role) for role in (None, "query", "document")]
+    assert found == [before, "the old ", "under "]
