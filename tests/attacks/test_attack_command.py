@@ -147,7 +147,8 @@ def test_recipes_are_listed_with_every_constant(capsys: pytest.CaptureFixture[st
     ("words", "line"),
     [
         (["--recipes", "pws"], "did you mean 'pwws'?"),
-        (["--recipes", ","], "names no recipe"),
+        (["--recipes", ""], "names no recipe"),
+        (["--recipes", ","], "--recipes takes a list of names, not ','"),
         (["--set", "candidatess=3", "--recipes", "textfooler"], "did you mean 'candidates'?"),
         (["--set", "textfooler.candidates=3", "--recipes", "pwws"], "not among the recipes"),
         (["--set", "same_tag=7", "--recipes", "pwws"], "takes true or false"),
