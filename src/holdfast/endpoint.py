@@ -251,8 +251,7 @@ def refuse_model_options(options: Any) -> None:
     """Refuse options of a model for the function in its place.
 
     Args:
-        options: settings with ``model``, ``pooling``, the fields of `PromptOptions` and `BackendOptions`, and perhaps
-            ``precision``.
+        options: settings with ``model``, ``pooling`` and the fields of `PromptOptions` and `BackendOptions`.
 
     Raises:
         UserError: there is such an option.
@@ -262,8 +261,6 @@ def refuse_model_options(options: Any) -> None:
     refuse_prompts(options, options.model)
     if not options.chosen_backend.is_torch:
         raise UserError(f"--backend is for a model, and {options.model} is a function")
-    if getattr(options, "precision", "auto") == "bf16":
-        raise UserError(f"--precision bf16 is for a model, and {options.model} is a function")
 
 
 def _vector(embedding: Any, index: int) -> Vectors:

@@ -191,6 +191,8 @@ def _check_function(settings: EvaluateSettings) -> None:
     if not is_function(settings.model):
         return
     refuse_model_options(settings)
+    if settings.precision == "bf16":  # the result would record it
+        raise UserError(f"--precision bf16 is for a model, and {settings.model} is a function")
     if processes() > 1:
         raise UserError(f"{settings.model} is a function, which each process would ask: start one process")
 
