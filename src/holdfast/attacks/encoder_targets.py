@@ -58,11 +58,15 @@ def finite_vectors(
 def characters_read(model: SentenceEncoder, text: str, role: Role | None = None) -> int:
     """Return the number of characters of a text that an encoder reads; the prompt before it takes its share.
 
+    Of a blank text it is 0.
+
     Args:
         model: any SentenceTransformer, or a function, which is assumed to read all.
         text: the text, without its prompt.
         role: side of the text.
     """
+    if not text.strip():  # it may give no tokens
+        return 0
     prompt = "" if isinstance(model, VectorFunction) else prompt_of(model, role) or ""
     return max(0, characters_seen(model.tokenizer, (prompt + text,), 0) - len(prompt))
 

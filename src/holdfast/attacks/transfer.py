@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holdfast.attacks.classifier import Classifier, load_classifier
-from holdfast.attacks.metrics import rate
 from holdfast.attacks.targets import Groups, merged
 from holdfast.data.class_names import ClassNames
 from holdfast.data.labels import ClassMatch, has_classes, match_classes
 from holdfast.encoding import Progress
 from holdfast.errors import UserError
-from holdfast.evaluation.intervals import mean_interval
+from holdfast.evaluation.intervals import share_interval
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.progress import stage
 from holdfast.results import examples_of, new_result, read_result
@@ -78,15 +77,13 @@ def transferability(
     names = list(models) if models is not None else list(dict.fromkeys(str(result["model"]) for _, result in attacks))
     if not names:
         raise UserError("--models names no classifier")
-    for name in names:
-        resolve_model(name)  # an error before any text is tried
+    # An error before any text is tried.
+    identities = {name: model_identity(resolve_model(name))["model_sha256"] for name in names}
     rows: list[dict[str, Any]] = []
-    identities = {}
     unused = label_map is not None
     for name in names:
         with stage(console, f"loading {name}", announce=False):
             classifier = load_classifier(name, prompts=prompts)
-        identities[name] = model_identity(resolve_model(name))["model_sha256"]
         for path, result in attacks:
             first = result["results"][0]
             task, names_of = _task_of(result)
@@ -159,10 +156,9 @@ def _success_rate(deceived: Sequence[float]) -> dict[str, float]:
     """Return the mean share of an original's texts that deceive, ×100, with its 95 % interval; {} without any."""
     if not deceived:
         return {}
-    if set(deceived) <= {0.0, 1.0}:
-        return rate("success_rate", [share == 1.0 for share in deceived], seed=0)
-    low, high = mean_interval([100.0 * share for share in deceived], seed=0)
-    return {"success_rate": 100.0 * statistics.mean(deceived), "success_rate_low": low, "success_rate_high": high}
+    found = (statistics.mean(deceived), *share_interval(deceived, seed=0))
+    names = ("success_rate", "success_rate_low", "success_rate_high")
+    return {name: 100.0 * value for name, value in zip(names, found, strict=True)}
 
 
 def _hash_of(examples: Sequence[Mapping[str, Any]]) -> str:

@@ -106,7 +106,8 @@ def planned_steps(edits: EditTable, selection: ItemSelection, moves: MoveItems |
         if edit.NAME not in WITH_OWN_ITEM:
             plan = functools.partial(random_change_items.edit_items, edit=edit)
             steps.append(PlannedStep([task_and_split(edit.NAME)], plan))
-    steps.append(PlannedStep(RETRIEVAL_ROWS, retrieval_items))
+    versions = [task_and_split(name) for name in selection.versions]
+    steps.append(PlannedStep([*RETRIEVAL_ROWS, *versions], retrieval_items))
     for family, reason in edits.missing.items():
         steps.append(PlannedStep([task_and_split(family)], functools.partial(_missing, reason=reason)))
     for edit in edits.side("move"):
@@ -117,13 +118,7 @@ def planned_steps(edits: EditTable, selection: ItemSelection, moves: MoveItems |
         plan = functools.partial(inference_items, inference=inference)
         steps.append(PlannedStep([(inference.task, inference.split)], plan, "move"))
     missing = {task_and_split(family) for family in edits.missing}  # rows of families that could not be made
-    return [
-        step
-        for step in steps
-        if missing.intersection(step.rows)
-        or selection.wants(step.rows)
-        or (step.rows is RETRIEVAL_ROWS and selection.searches)
-    ]
+    return [step for step in steps if missing.intersection(step.rows) or selection.wants(step.rows)]
 
 
 def attack_steps(selection: ItemSelection) -> list[AttackStep]:

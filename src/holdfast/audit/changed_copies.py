@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.attacks.attack_state import changeable
 from holdfast.attacks.constraints import ContentWords
-from holdfast.audit.edited_copies import read_of
+from holdfast.attacks.encoder_targets import characters_read
 from holdfast.audit.vector_movement import Copy, NumberedTexts
 from holdfast.edits.synonym_edit import Exchange
 from holdfast.edits.synonyms import Synonyms, draw_synonym
@@ -99,8 +99,9 @@ def exchanged_words(
         if time.monotonic() > deadline:
             break
         new: dict[int, str] = {}
+        wanted = text.to_change
         for place in text.places():
-            if len(new) == text.to_change:
+            if len(new) == wanted:
                 break
             word = exchange(text.words, place, text.rng)
             if word is not None:
@@ -139,14 +140,14 @@ def _filled(chosen: Sequence[tuple[_Text, int]], masked_lm: MaskedLM) -> list[Co
 
 def _texts(space: NumberedTexts, kind: str, seed: int) -> Iterator[_Text]:
     for index, (text, number) in enumerate(zip(space.texts, space.numbers, strict=True)):
-        yield _Text(index, Words.of(text), read_of(space.model, text), random.Random(f"{seed}/{kind}/{number}"))
+        yield _Text(index, Words.of(text), characters_read(space.model, text), random.Random(f"{seed}/{kind}/{number}"))
 
 
 def changed_texts(space: NumberedTexts, change: Callable[[str], str | None]) -> list[Copy]:
     """Return a copy of each text that a meaning-preserving change applies to, where the model reads it."""
     copies = []
     for index, text in enumerate(space.texts):
-        new, seen = change(text), read_of(space.model, text)
+        new, seen = change(text), characters_read(space.model, text)
         if new is None or (text[seen:].strip() and new[:seen] == text[:seen]):  # changed behind what is read
             continue
         before, after = Words.of(text).words, Words.of(new).words

@@ -10,15 +10,11 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from holdfast.attacks.encoder_targets import characters_read
 from holdfast.audit.vector_movement import Copy, Space
 from holdfast.edits.edit import Edit, Edited
 from holdfast.edits.words import Words
-
-if TYPE_CHECKING:
-    from holdfast.user_functions import SentenceEncoder
 
 LARGEST_SHARE = 0.25
 """Largest share of words that a hold edit is asked to change: with more, mistyped words would no longer be readable."""
@@ -43,7 +39,7 @@ class ReadTexts:
     @classmethod
     def of(cls, space: Space, seed: int) -> ReadTexts:
         """Find what the model reads of each text, after its prompt."""
-        return cls(space, [read_of(space.model, text) for text in space.texts], seed)
+        return cls(space, [characters_read(space.model, text) for text in space.texts], seed)
 
     def rng(self, name: str, index: int) -> random.Random:
         """Return the random generator of an edit for a text."""
@@ -63,12 +59,6 @@ class ReadTexts:
         """
         rest = self.space.texts[index][self.seen[index] :]
         return Copy(index, made.text + rest, (), made.share if share is None else share, made.changes)
-
-
-def read_of(model: SentenceEncoder, text: str) -> int:
-    """Return the number of characters that a model reads of a text, after its prompt."""
-    # A blank text may give no tokens.
-    return characters_read(model, text) if text.strip() else 0
 
 
 def edited_copies(

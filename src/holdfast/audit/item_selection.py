@@ -91,9 +91,9 @@ class ItemSelection:
         return any(map(self.has, names))
 
     @property
-    def searches(self) -> bool:
-        """True if an item of retrieval is measured, also of a further version of the queries."""
-        return self.names is None or any(name.startswith("retrieval.") for name in self.names)
+    def versions(self) -> list[str]:
+        """The chosen items of further versions of the queries; with all items they are not known here."""
+        return sorted((self.names or frozenset()) - set(ITEMS))
 
     def wants(self, rows: Iterable[tuple[str, str]]) -> bool:
         """Return True if a step is needed whose rows have these tasks and splits; `MEANING` needs all move edits."""

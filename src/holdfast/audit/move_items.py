@@ -22,7 +22,7 @@ from holdfast.audit.verdicts import nearer as nearer_measure
 from holdfast.edits.edit import ENGLISH, Edit
 from holdfast.edits.edit_table import MEANING, PARAPHRASE, SYNTHETIC, group_of
 from holdfast.edits.words import Words
-from holdfast.evaluation.intervals import Interval, mean_interval, rate_interval
+from holdfast.evaluation.intervals import share_interval
 
 MEANING_TASK = "audit-meaning"
 BESIDE = (PARAPHRASE, SYNTHETIC)
@@ -37,13 +37,6 @@ def outcomes(hold: npt.NDArray[np.float64], move: npt.NDArray[np.float64]) -> np
     difference = hold - move
     tied = np.abs(difference) <= 1.5 * ROUNDING  # both are rounded
     return np.where(tied, 0.5, (difference > 0.0).astype(np.float64))
-
-
-def interval_of(nearer: npt.NDArray[np.float64], seed: int) -> Interval:
-    """Return the 95 % interval of the mean outcome; exact if no outcome is a tie and all are equal."""
-    if np.isin(nearer, (0.0, 1.0)).all():
-        return rate_interval(nearer == 1.0, seed=seed)
-    return mean_interval(nearer, seed=seed)
 
 
 def beside_of(context: AuditContext) -> HoldBeside:
@@ -144,7 +137,7 @@ def _require(pairs: Sequence[Pair], move: Edit) -> None:
 
 
 def _probability(nearer: npt.NDArray[np.float64], seed: int) -> dict[str, float]:
-    low, high = interval_of(nearer, seed)
+    low, high = share_interval(nearer, seed=seed)
     return {"p_hold_nearer": float(nearer.mean()), "p_hold_nearer_low": low, "p_hold_nearer_high": high}
 
 

@@ -33,7 +33,7 @@ from holdfast.evaluation.adversarial_space import load_space_encoder
 from holdfast.files import expanded, paths_in, sha256, write_json, write_text
 from holdfast.input_limits import Cuts, cut_line, cut_lines, input_protocol, lowered, lowered_line, set_limit
 from holdfast.model_folder import CLASSES_FILE
-from holdfast.model_lookup import OPTION_CONTENTS, model_identity, option_contents, resolve_model
+from holdfast.model_lookup import model_identity, option_contents, resolve_model
 from holdfast.models import read_as, saved_plainly
 from holdfast.progress import stage
 from holdfast.prompt import template_length, text_limit
@@ -75,9 +75,7 @@ def finetune(
 
 def _finetune(settings: FinetuneSettings, run: Run) -> dict[str, Any]:
     identity = _settings_record(settings)
-    if (
-        finished := run.finished(identity, precision=settings.precision, where_recorded=["files", OPTION_CONTENTS])
-    ) is not None:
+    if (finished := run.finished(identity, precision=settings.precision, where_recorded=["files"])) is not None:
         return finished
     with stage(run.console, f"reading {settings.task}", announce=False):
         material = load_training_data(

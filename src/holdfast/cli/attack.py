@@ -14,7 +14,6 @@ from holdfast.cli.console import console, print_json, print_whole, setting, tabl
 from holdfast.cli.overwriting import option_of
 from holdfast.cli.verbs import Call, verb
 from holdfast.errors import UserError
-from holdfast.files import check_file_place
 from holdfast.forms import form_of
 
 if TYPE_CHECKING:
@@ -40,8 +39,7 @@ def attack(settings: AttackSettings, call: Call) -> None:
 
     if not settings.recipes:
         raise UserError("--recipes names no recipe: `holdfast recipes` lists them")
-    if settings.output is not None:
-        check_file_place("--output", settings.output)
+    if settings.output is not None and settings.output.name:
         inputs = {"--texts": settings.texts, "--search": settings.search, "--queries": settings.queries}
         if (name := option_of(examples := examples_path(settings.output), inputs)) is not None:
             raise UserError(

@@ -190,13 +190,21 @@ def _tested(
         if abs(estimate) < _ROUNDING:
             return *error.interval(0.0), 1.0, "t"
         return *error.interval(estimate), error.p(estimate), "t"
+    shares = tasks[0].sample if len(tasks) == 1 and isinstance(tasks[0].sample, Shares) else None
+    return _tested_over_items(sum(task.sample.count for task in tasks), shares, estimate, differences, error)
+
+
+def _tested_over_items(
+    items: int, shares: Shares | None, estimate: float, differences: Array, error: StandardError
+) -> tuple[float, float, float, Test]:
+    """Return the same as `_tested` where only items vary; ``shares`` has the right answers of two models, if any."""
     if math.isfinite(error.freedom):
         return *error.interval(estimate), error.p(estimate), "t"
     ends = percentile_interval(differences)
-    if sum(task.sample.count for task in tasks) == 1:  # it tells nothing of chance
+    if items == 1:  # it tells nothing of chance
         return *ends, 1.0, "bootstrap"
-    if len(tasks) == 1 and isinstance(tasks[0].sample, Shares):
-        return *ends, tasks[0].sample.mcnemar(), "mcnemar"
+    if shares is not None:
+        return *ends, shares.mcnemar(), "mcnemar"
     return *ends, _bootstrap_p(differences, estimate, error), "bootstrap"
 
 
@@ -230,19 +238,14 @@ def contrast(task: Resampled, weights: Sequence[float]) -> dict[str, float]:
     if 2 * len(differences) < len(drawn):
         raise UserError("too few different items: most resamples of them have no correlation")
     differences[np.abs(differences) < _ROUNDING] = 0.0
-    estimate, spread = float(task.scores[used] @ own), float(differences.std(ddof=1))
-    error = StandardError(0.0 if spread < _ROUNDING else spread)
+    estimate, items = float(task.scores[used] @ own), task.sample.count
+    error = standard_error([differences[:, None]], [np.array([estimate])], items)
     if _are_few([task]):
-        error = error.of_few(task.sample.count)
-        low, high = error.interval(estimate)
-        return {"difference": estimate, "low": low, "high": high, "p": error.p(estimate)}
-    low, high = percentile_interval(differences)
-    if task.sample.count == 1:  # it tells nothing of chance
-        p = 1.0
-    elif isinstance(task.sample, Shares) and sorted(own) == [-1.0, 1.0]:
-        p = Shares(task.sample.right[used]).mcnemar()
-    else:
-        p = _bootstrap_p(differences, estimate, error)
+        error = error.of_few(items)
+    shares = None
+    if isinstance(task.sample, Shares) and sorted(own) == [-1.0, 1.0]:
+        shares = Shares(task.sample.right[used])
+    low, high, p, _ = _tested_over_items(items, shares, estimate, differences, error)
     return {"difference": estimate, "low": low, "high": high, "p": p}
 
 

@@ -31,6 +31,14 @@ def rate_interval(outcomes: npt.ArrayLike, *, seed: int) -> Interval:
     return float(exact.low), float(exact.high)
 
 
+def share_interval(values: npt.ArrayLike, *, seed: int) -> Interval:
+    """Return the interval of the mean of n numbers from 0 to 1; as `rate_interval` if all of them are 0 or 1."""
+    shares = np.asarray(values, dtype=np.float64)
+    if np.isin(shares, (0.0, 1.0)).all():
+        return rate_interval(shares == 1.0, seed=seed)
+    return mean_interval(shares, seed=seed)
+
+
 def spearman_interval(gold: npt.ArrayLike, values: npt.ArrayLike, *, seed: int) -> Interval | None:
     """Return the interval of Spearman's correlation x100 of n pairs; None if no resample has a correlation."""
     drawn = _resampled(Correlations(gold, np.asarray(values)[None]), seed)

@@ -28,7 +28,7 @@ from holdfast.hardening.student import Student, build_student, parse_student, wi
 from holdfast.hardening.student_card import student_card
 from holdfast.hardening.student_evaluation import CLEAN, StudentEvaluator, noisy, rows_of, speeds
 from holdfast.input_limits import cut_line, input_limit, limited_to, lowered, lowered_line, set_limit
-from holdfast.model_lookup import OPTION_CONTENTS, resolve_model
+from holdfast.model_lookup import resolve_model
 from holdfast.models import load_sentence_transformer, read_as, refuse_routes
 from holdfast.objectives.anchored import Anchored
 from holdfast.pretraining.vocabulary import own_tokenizer
@@ -100,7 +100,7 @@ def distill(
 def _distill(settings: DistillSettings, run: Run) -> dict[str, Any]:
     student = parse_student(settings.student)
     identity = settings_record(settings, student)
-    if (finished := run.finished(identity, precision=settings.precision, where_recorded=[OPTION_CONTENTS])) is not None:
+    if (finished := run.finished(identity, precision=settings.precision)) is not None:
         return finished
     parts = _parts(settings, student, run)
     run.begin(run_record(settings, identity, parts.texts, parts.teacher, parts.student))

@@ -133,10 +133,17 @@ class HardenSettings(RolePromptOptions):
             refuse_given(self, ("misspellings",), "is --set misspellings=, too: give one of them")
         if "synonyms" in self.options and self.synonyms not in (NONE, AUTO):
             refuse_given(self, ("synonyms",), "is --set synonyms=, too: give one of them")
-        if (file := self.options.get("misspellings", self.misspellings)) is not None:
-            from holdfast.edits.misspellings import read_misspellings
 
-            read_misspellings(expanded(Path(str(file))))  # an error before anything else is read
+    def check_misspellings(self) -> None:
+        """Read the list of misspellings, if there is one: an error is told before anything else is read.
+
+        Raises:
+            UserError: the list cannot be read.
+        """
+        from holdfast.edits.misspellings import read_misspellings
+
+        if (file := self.options.get("misspellings", self.misspellings)) is not None:
+            read_misspellings(expanded(Path(str(file))))
 
     def sources_of_synonyms(self) -> list[Path]:
         """Return the files of synonyms; empty if synonyms are not used, or if the method's options name them."""

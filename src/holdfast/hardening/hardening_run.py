@@ -68,6 +68,7 @@ def harden(
     """
     check_numbers(settings)  # before audits, which take minutes
     settings.refuse_unread()
+    settings.check_misspellings()
     folder = resolve_model(settings.model)
     if settings.pooling is None and not (folder / "modules.json").exists() and not is_model2vec(folder):
         raise UserError(

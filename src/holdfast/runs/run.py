@@ -19,7 +19,7 @@ from holdfast.distributed import joined
 from holdfast.errors import EndsRun, UserError
 from holdfast.files import write_json
 from holdfast.launch import is_first_process, processes
-from holdfast.model_lookup import altered_files
+from holdfast.model_lookup import OPTION_CONTENTS, altered_files
 from holdfast.models import saved_plainly
 from holdfast.precision import Precision
 from holdfast.results import environment, new_result, read_result, write_result
@@ -165,7 +165,8 @@ class Run:
         if names.isdisjoint(_MODEL_FILES) or not self.result_file.exists():
             return None
         record = self._written_record()
-        compared = {name: value for name, value in settings.items() if name in record or name not in where_recorded}
+        may_lack = {*where_recorded, OPTION_CONTENTS}  # records of earlier versions have no contents of options
+        compared = {name: value for name, value in settings.items() if name in record or name not in may_lack}
         self._refuse_another(record, compared, partial=True)
         self._refuse_foreign_files()
         result = read_result(self.result_file)

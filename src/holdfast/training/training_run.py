@@ -26,7 +26,6 @@ from holdfast.evaluation.sts import STS_TASKS, evaluate_sts
 from holdfast.evaluation.sts_dev import StsDev
 from holdfast.input_limits import cut_line, cut_lines, lowered, lowered_line, set_limit
 from holdfast.launch import is_first_process, processes
-from holdfast.model_lookup import OPTION_CONTENTS
 from holdfast.models import load_sentence_transformer, read_as, refuse_routes
 from holdfast.objectives import Objective
 from holdfast.objectives.dimensions import fitted_dimensions, parse_dimensions
@@ -146,9 +145,7 @@ def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | No
     identity |= {} if texts is None else texts.record()
     asked = {} if texts is not None or config.selection == "auto" else {"selection": config.selection}
     goal = {} if texts is None else {GOAL: texts.goal()}
-    if finished := run.finished(
-        identity | asked | goal, precision=config.precision, where_recorded=[GOAL, OPTION_CONTENTS]
-    ):
+    if finished := run.finished(identity | asked | goal, precision=config.precision, where_recorded=[GOAL]):
         return finished
     set_seed(config.seed)
     with stage(run.console, f"loading {config.model}", announce=False):
