@@ -22,6 +22,7 @@ from holdfast.edits.case_edits import LowerCase
 from holdfast.edits.edit_table import EditTable, edit_table, noise_builders
 from holdfast.edits.synthetic_typos_edit import SyntheticTypos
 from holdfast.errors import NotInstalled
+from holdfast.evaluation.intervals import share_interval
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, Side
 from holdfast.evaluation.pairing.rows import compare
 from holdfast.results import read_result, write_result
@@ -158,8 +159,8 @@ def read(texts: list[str], seen: int | None = None) -> ReadTexts:
 def test_ties_count_half() -> None:
     hold, move = np.array([0.9, 0.8, 0.8, 0.80001]), np.array([0.8, 0.9, 0.8, 0.8])
     assert move_items.outcomes(hold, move).tolist() == [1.0, 0.0, 0.5, 0.5]
-    assert move_items.interval_of(np.array([1.0] * 10), 1)[0] == pytest.approx(0.025**0.1)
-    assert move_items.interval_of(np.array([0.5] * 10), 1) == (0.5, 0.5)
+    assert share_interval(np.array([1.0] * 10), seed=1)[0] == pytest.approx(0.025**0.1)
+    assert share_interval(np.array([0.5] * 10), seed=1) == (0.5, 0.5)
 
 
 def test_the_hold_edit_is_of_like_size() -> None:
