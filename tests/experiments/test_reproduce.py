@@ -350,7 +350,7 @@ def test_mistakes(settings: Settings) -> None:
 
 def test_the_list_names_every_table() -> None:
     tables = {table["table"]: table for table in describe_tables()}
-    assert tables["robustembed/table4"]["rows"] == 15
+    assert tables["robustembed/table4"]["rows"] == 20
     assert tables["robustembed/table4"]["columns"] == 3
     assert tables["robustembed/table4"]["kind"] == "table"
     assert tables["robustembed/figure2"]["kind"] == "figure"

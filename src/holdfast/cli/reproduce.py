@@ -131,8 +131,12 @@ def _print_plan(tables: list[ReproduceSettings], call: Call) -> None:
         out.print(table(["kind", "what", *counts, "may take"], lines, right=counts))
         known = sum(sort.seconds for sort in planned.sorts if sort.seconds is not None)
         unknown = sum(sort.cells - sort.finished for sort in planned.sorts if sort.seconds is None)
-        rest = f"; and {unknown} cells of kinds without a finished cell in this --output" if unknown else ""
-        out.print(f"about {duration(known)}, estimated from finished cells, one at a time{rest}", highlight=False)
+        rest = f"{unknown} cells of kinds without a finished cell in this --output" if unknown else ""
+        if unknown and all(sort.seconds is None for sort in planned.sorts if sort.cells > sort.finished):
+            out.print(f"the time is not known: {rest}", highlight=False)
+        else:
+            rest = f"; and {rest}" if rest else ""
+            out.print(f"about {duration(known)}, estimated from finished cells, one at a time{rest}", highlight=False)
         _print_memory(planned, tables[0].plan_memory)
         _print_jobs(planned, tables[0])
         for line in planned.notes():
