@@ -9,10 +9,10 @@ import pytest
 
 from holdfast.audit.card import absent_by_reason, column_of, noise_line, worst_first
 from holdfast.audit.item_names import item_name, task_and_split
-from holdfast.audit.language import Language, language_of
 from holdfast.audit.verdicts import of_nearer, thresholds
 from holdfast.cli.audit import card
 from holdfast.cli.diff import marked, one_line
+from holdfast.edits.text_language import Language, language_of
 
 
 def row(task: str, verdict: str, value: float | None = None, headline: str | None = "stability", **more: Any) -> Any:

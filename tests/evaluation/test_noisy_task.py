@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import pytest
 from test_sample import stsb as stsb
 from test_transfer import Space, toy
 
-from holdfast.data.registry import load_pairs
+from holdfast.data.registry import ScoredPairs, load_pairs
 from holdfast.edits.noise import Noise, noisy
+from holdfast.errors import Notice
 from holdfast.evaluation.evaluation_run import evaluate_tasks
 from holdfast.evaluation.noisy_task import SEED, with_noise
 from holdfast.evaluation.sts import StsTask, average
@@ -91,3 +93,19 @@ def test_the_noise_of_a_transfer_task_is_in_its_tested_texts() -> None:
     assert tested.sentences1 == [text.upper() for text in task.task.parts["test"].sentences1]
     assert tested.sentences2 == [text.upper() for text in task.task.parts["test"].sentences2 or ()]
     assert task.task.parts == toy("mrpc").parts
+
+
+def test_a_noise_that_is_made_for_english_says_so_of_another_language() -> None:
+    pytest.importorskip("py3langid")
+    german = [f"Der Zug nach München fährt heute um {hour} Uhr vom dritten Gleis ab." for hour in range(12)]
+    english = [f"The train to London leaves at {hour} today from the third platform." for hour in range(12)]
+
+    def task(texts: list[str]) -> StsTask:
+        return StsTask(ScoredPairs("own", "test", texts, texts, [0.0] * len(texts), [""] * len(texts), "", ""))
+
+    with pytest.warns(Notice, match="^own: the texts are in de .*the noise speech is made for English"):
+        with_noise(task(german), Noise("speech", 0.2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with_noise(task(german), TYPING)
+        with_noise(task(english), Noise("speech", 0.2))

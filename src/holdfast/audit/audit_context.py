@@ -16,7 +16,6 @@ from holdfast.audit.audit_settings import EXAMPLES, TEXTS_PER_ITEM, AuditSetting
 from holdfast.audit.edited_copies import ReadTexts
 from holdfast.audit.item_rows import NotMeasured
 from holdfast.audit.item_selection import ItemSelection
-from holdfast.audit.language import Language
 from holdfast.audit.shared_vectors import FormVectors, SharedVectors
 from holdfast.audit.time_budget import TimeBudget
 from holdfast.audit.vector_movement import Copy, NumberedTexts, Space
@@ -24,6 +23,7 @@ from holdfast.edits.edit_table import EditTable
 from holdfast.edits.inflection import can_inflect
 from holdfast.edits.misspellings import read_misspellings
 from holdfast.edits.synonym_edit import Exchange, wordnet_synonym
+from holdfast.edits.text_language import Language
 from holdfast.edits.words import Words
 from holdfast.errors import UserError
 from holdfast.forms import FLOAT32, FittedForm, Form

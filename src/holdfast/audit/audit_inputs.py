@@ -10,9 +10,9 @@ from holdfast.audit.audit_context import Linguistics
 from holdfast.audit.audit_settings import AuditSettings
 from holdfast.audit.audited_texts import POOL, Texts, choose_texts
 from holdfast.audit.item_selection import ItemSelection
-from holdfast.audit.language import check_language
 from holdfast.backends.backend_options import refuse_precision
 from holdfast.edits.misspellings import read_misspellings
+from holdfast.edits.text_language import check_language
 from holdfast.endpoint import load_vector_function, refuse_call_options, refuse_model_options
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
 from holdfast.evaluation.retrieval import load_retrieval

@@ -21,11 +21,11 @@ from holdfast.audit.audited_texts import Texts, local_sts
 from holdfast.audit.edited_copies import ReadTexts
 from holdfast.audit.item_rows import Item
 from holdfast.audit.item_selection import ATTACKED, ItemSelection, copies_of_a_text
-from holdfast.audit.language import Language, language_of
 from holdfast.audit.shared_vectors import SharedVectors
 from holdfast.audit.time_budget import TimeBudget
 from holdfast.audit.vector_movement import Space, Units
 from holdfast.audit.verdicts import thresholds
+from holdfast.edits.text_language import Language, language_of
 from holdfast.endpoint_options import EndpointOptions
 from holdfast.forms import forms_protocol, parse_forms
 from holdfast.input_limits import Cuts, cut_line

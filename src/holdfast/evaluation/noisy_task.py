@@ -9,7 +9,10 @@ from typing import Any
 
 from holdfast.data.beir import CLEAN, Collection
 from holdfast.data.registry import Labelled
-from holdfast.edits.noise import Noise, noisy
+from holdfast.edits.edit import ENGLISH
+from holdfast.edits.noise import Noise, noise_edits, noisy
+from holdfast.edits.text_language import language_of
+from holdfast.errors import emit_notice
 from holdfast.evaluation.sts import StsTask
 from holdfast.evaluation.transfer import TransferTask
 from holdfast.evaluation.vectors import ExtendedTask, LoadedTask
@@ -31,10 +34,10 @@ def with_noise(task: LoadedTask, noise: Noise) -> ExtendedTask | None:
     """
     extend = functools.partial(noisy_row, noise=noise)
     if isinstance(task, StsTask):
-        pairs = replace(task.pairs, sentences2=_noisy(task.pairs.sentences2, noise))
+        pairs = replace(task.pairs, sentences2=_noisy(task.pairs.sentences2, noise, task.name))
         return ExtendedTask(StsTask(pairs), extend)
     if isinstance(task, TransferTask):
-        return ExtendedTask(replace(task, tested=_noisy_part(task.clean_tested, noise)), extend)
+        return ExtendedTask(replace(task, tested=_noisy_part(task.clean_tested, noise, task.name)), extend)
     return None
 
 
@@ -42,15 +45,24 @@ def with_noisy_queries(collection: Collection, noises: Sequence[Noise]) -> Colle
     """Return a collection whose clean queries are also there with each noise, as ``queries KIND=STRENGTH``."""
     clean = collection.clean
     copies = [
-        replace(clean, name=f"{CLEAN} {noise}", texts=_noisy(clean.texts, noise), noise=str(noise)) for noise in noises
+        replace(clean, name=f"{CLEAN} {noise}", texts=_noisy(clean.texts, noise, collection.name), noise=str(noise))
+        for noise in noises
     ]
     return replace(collection, queries=[*collection.queries, *copies])
 
 
-def _noisy_part(part: Labelled, noise: Noise) -> Labelled:
-    second = None if part.sentences2 is None else _noisy(part.sentences2, noise)
-    return replace(part, sentences1=_noisy(part.sentences1, noise), sentences2=second)
+def _noisy_part(part: Labelled, noise: Noise, task: str) -> Labelled:
+    second = None if part.sentences2 is None else _noisy(part.sentences2, noise, task)
+    return replace(part, sentences1=_noisy(part.sentences1, noise, task), sentences2=second)
 
 
-def _noisy(texts: Sequence[str], noise: Noise) -> list[str]:
+def _noisy(texts: Sequence[str], noise: Noise, task: str) -> list[str]:
+    """Return noisy texts of a task; emit a notice if the noise is made for English and the texts are not English."""
+    if noise_edits([noise.kind])[0].LANGUAGE == ENGLISH:
+        language = language_of(texts, None)
+        if not language.is_english:
+            emit_notice(
+                f"{task}: the texts are in {language.code} ({language.source}), and the noise {noise.kind} is made for "
+                "English: its scores say nothing of this language"
+            )
     return noisy(texts, noise.kind, noise.strength, SEED, misspellings=noise.misspellings)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.audit.language import language_of_corpus
 from holdfast.baselines.spelling import SpellingCorrection
 from holdfast.baselines.spelling_step import SPELLING_FOLDER, has_spelling, save_spelling
+from holdfast.edits.text_language import language_of_corpus
 from holdfast.errors import UserError
 
 SYSTEM = "spelling"

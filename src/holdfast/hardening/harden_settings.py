@@ -172,9 +172,9 @@ class HardenSettings(RolePromptOptions):
         Raises:
             UserError: the corpus is missing or malformed.
         """
-        from holdfast.audit.language import language_of_corpus
         from holdfast.data.corpus import read_corpus
         from holdfast.data.sources import read_once
+        from holdfast.edits.text_language import language_of_corpus
 
         if read_once(self.corpus, self.data):
             return True

@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 
 pytest.importorskip("symspellpy", reason="the guards use symspellpy's English dictionary")
 
-from holdfast.audit.language import Language
+from holdfast.edits.text_language import Language
 from holdfast.hardening import HardenSettings, harden
 from holdfast.hardening.goal.goal_evaluator import GoalEvaluator
 
@@ -99,7 +99,7 @@ def test_a_corpus_of_another_language_adds_none_and_says_so(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     german = Language("de", 1.0, "a test")
-    monkeypatch.setattr("holdfast.audit.language.language_of", lambda texts, given: german)
+    monkeypatch.setattr("holdfast.edits.text_language.language_of", lambda texts, given: german)
     result = harden(settings("new", typo_vocabulary=None, hold_out=0, max_steps=2, spelling=False), console=Console())
     assert "typo_entries" not in result["protocol"]
     said = " ".join(capsys.readouterr().out.split())

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.attacks.encoder_targets import characters_read
-from holdfast.audit.language import language_of_corpus
 from holdfast.edits.noise import Noise
 from holdfast.edits.tagging import Tagger
+from holdfast.edits.text_language import language_of_corpus
 from holdfast.encoding import Progress
 from holdfast.hardening.goal.choice_rule import RULE, Candidate, judge, kept
 from holdfast.hardening.goal.goal_evaluator import SCORE, GoalEvaluator

@@ -175,7 +175,7 @@ class MixedTexts:
 
     def _misspellings_that_suit(self, model: SentenceTransformer) -> int:
         """Return how many misspellings are added if nobody has said; 0 if none can be, for which there is a line."""
-        from holdfast.audit.language import language_of_corpus
+        from holdfast.edits.text_language import language_of_corpus
         from holdfast.hardening.added_vocabulary import takes_misspellings
 
         reason = ""

@@ -1,4 +1,4 @@
-"""The language of the audited texts: given, or detected on the whole sample."""
+"""The language of texts: given, or detected on the whole sample."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def language_of(texts: Sequence[str], given: str | None) -> Language:
     """Return the language of texts: the one given, else that of most parts of the sample, by py3langid.
 
     Args:
-        texts: the audited texts.
+        texts: the texts.
         given: a code of ISO 639-1; None: detect it.
 
     Raises:
