@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from made_up import made_up_texts
 from sentence_transformers import SentenceTransformer
 
 from holdfast.edits.noise import Noise
-from holdfast.hardening.goal.goal_queries import GoalTexts, goal_texts
+from holdfast.evaluation.evaluation_run import evaluate_tasks
+from holdfast.hardening.goal.goal_queries import GoalTexts, goal_texts, labelled_collection
 from holdfast.hardening.goal.meaning_pairs import MeaningPair
 from holdfast.hardening.goal.measured_goal import Goal
 from holdfast.hardening.goal.old_index import OldIndex
@@ -185,3 +187,23 @@ def test_other_similarities_are_searched_too(documents: list[str]) -> None:
     assert (dot == np.argsort(-(queries @ vectors.T), axis=1)[:, :3]).all()
     apart = np.linalg.norm(queries[:, None] - vectors, axis=2)
     assert (OldIndex(documents[:30], vectors, "euclidean").nearest(queries, 3) == np.argsort(apart)[:, :3]).all()
+
+
+def test_a_query_that_is_a_document_does_not_find_itself(
+    model: SentenceTransformer, documents: list[str], tmp_path: Path
+) -> None:
+    changed = [f"{text.rpartition(' ')[0]} {documents[-1]}" for text in documents[:30]]  # counter-arguments
+    rows = [{"_id": f"a{i}", "text": text} for i, text in enumerate(documents[:30])]
+    corpus = [*rows, *({"_id": f"b{i}", "text": text} for i, text in enumerate(changed))]
+    for name, lines in (("corpus", corpus), ("queries", rows)):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
+    (tmp_path / "qrels").mkdir()
+    relevant = ["a0\ta0\t1", *(f"a{i}\tb{i}\t1" for i in range(1, 30))]  # the first is relevant for itself
+    (tmp_path / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *relevant]) + "\n")
+    texts = goal_texts(documents, [], [], [], collection=labelled_collection(tmp_path))
+    before = Goal(model, OldIndex.of(model, documents), texts).original_outcomes
+    found = before.found["collection", "clean"]
+    (row,) = evaluate_tasks(model, ["retrieval"], data=tmp_path)
+    assert found.tolist() == [value == 1.0 for value in row["items"]["recall@1"]]
+    assert found[0]
+    assert found[1:].mean() > 0.3

@@ -40,12 +40,15 @@ class QueryGroup:
         relevant: positions of the relevant documents, (n, r), -1 where there are fewer than r; None: the document that
             the original encoder finds first for the clean text, and those that are about as near.
         collection: documents of the group's own index; None: the texts of the corpus.
+        itself: the position of the document that a query is, and that it does not find, (n,), -1 if it is none; None:
+            no query is a document.
     """
 
     name: str
     versions: Mapping[str, Sequence[str]]
     relevant: npt.NDArray[np.int64] | None
     collection: Sequence[str] | None = None
+    itself: npt.NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -168,4 +171,7 @@ def _labelled(collection: Collection, noise: Sequence[Noise], seed: int, half: i
         if own.name != CLEAN_FILE and all(query in texts for query in asked):
             name = version_name(own.name)
             versions[own.name if name in versions else name] = [texts[query] for query in asked]
-    return QueryGroup(COLLECTION, versions, relevant, list(collection.documents()))
+    documents = collection.queries_in_corpus()
+    itself = np.array([documents.get(query, -1) for query in asked], dtype=np.int64)
+    itself[(relevant == itself[:, None]).any(axis=1)] = -1  # as `evaluate --tasks retrieval`
+    return QueryGroup(COLLECTION, versions, relevant, list(collection.documents()), itself if documents else None)
