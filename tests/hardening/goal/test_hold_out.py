@@ -37,6 +37,9 @@ def test_near_duplicates_are_one_text() -> None:
     same = ["The house, in the park.", "the house in the park", "THE HOUSE IN  THE PARK!", "Ｔhe house in the park"]
     assert {normalised(text) for text in same} == {"the house in the park"}
     assert normalised("?!") == "?!"
+    assert normalised("Ein „großes“ Haus – 5 €") == "ein grosses haus 5 €"
+    assert normalised("great😀!") == normalised("Great 😀") != normalised("great 😡")
+    assert normalised("वह आता है।") == normalised("वह आता है") != normalised("वह आती है")
     assert len(hold_out(keys_of([*same, "another"]), 1).rows) == 2
     keys = keys_of([*same, "another"])
     assert training_rows(keys, keys[:1]).tolist() == [4]

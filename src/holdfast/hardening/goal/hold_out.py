@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 import unicodedata
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from holdfast.edits.words import combining_marks
 
 Keys = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]
@@ -21,9 +24,26 @@ _WORD = re.compile(r"\w+")
 
 
 def normalised(text: str) -> str:
-    """Return the words of a text in lower case, joined by blanks; the text itself if it has no word."""
+    """Return the words and symbols of a text in lower case, joined by blanks; the text itself if it has neither.
+
+    Symbols are emoji, signs of currencies and the like, but not those of ASCII.
+    """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(_WORD.findall(folded)) or text
+    if folded.isascii():
+        return " ".join(_WORD.findall(folded)) or text
+    parts = _part_of_any_script().findall(folded)
+    return " ".join(part for part in parts if part[0].isalnum() or _is_kept(part)) or text
+
+
+@functools.cache
+def _part_of_any_script() -> re.Pattern[str]:
+    """Return the pattern of words with their vowel signs, and of other characters."""
+    return re.compile(rf"\w[\w{combining_marks()}]*|[^\w\s]")
+
+
+def _is_kept(part: str) -> bool:
+    """Return True for a word that begins with an underscore, and for a symbol beyond ASCII."""
+    return part[0] == "_" or (not part.isascii() and unicodedata.category(part).startswith("S"))
 
 
 def key_of(text: str) -> int:
