@@ -178,6 +178,17 @@ def test_documents_are_in_the_form_and_queries_are_float(tmp_path: Path, monkeyp
     assert "robustness" not in found["binary", "queries"]["against"]
 
 
+def test_a_file_of_few_queries_changes_no_loss_on_the_others(tmp_path: Path) -> None:
+    queries = {"queries": {"1": "like a", "2": "like b"}, "queries-some": {"1": "like a, mistyped"}}
+    folder = write_collection(tmp_path, LETTERS, queries, [("1", "a", 1), ("2", "b", 1)])
+    model = VectorFunction(lambda texts: [TABLE[text] for text in texts], name="table")
+    rows = evaluate_retrieval(model, read_collection(folder), forms=parse_forms("binary"))
+    found = {(row.get("form"), row["split"]): row for row in rows}
+    clean, some = (found["binary", split]["against"] for split in ("queries", "queries-some"))
+    assert (clean["float32"]["n"], some["float32"]["n"], some["robustness"]["n"]) == (2, 1, 1)
+    assert clean["float32"]["recall@1"]["difference"] == -50.0  # the second query's, which the other file has not
+
+
 def test_the_command_prints_a_table_for_each_form_and_refuses_what_does_not_fit(
     stsb: Path, masked_lm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

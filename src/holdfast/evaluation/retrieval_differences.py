@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from holdfast.data.beir import CLEAN
 from holdfast.evaluation.comparison import difference, resample
-from holdfast.evaluation.form_losses import losses_of
+from holdfast.evaluation.form_losses import ROBUSTNESS, Contrasts, Version, losses_of
 from holdfast.evaluation.retrieval_systems import ENCODER
 from holdfast.evaluation.samples import Means, Sample, Shares
 
@@ -43,14 +43,35 @@ def differences(values: RowValues, system: str, form: str | None, name: str) -> 
 
 
 def losses_of_forms(values: RowValues, system: str) -> dict[tuple[str | None, str], dict[str, dict[str, Any]]]:
-    """Return what each form loses on the queries that all files of them have, by form and name of the queries."""
-    own = {(form, name): found for (of, form, name), found in values.items() if of == system}
-    if not any(form is not None for form, _ in own):
+    """Return what each form loses, by form and name of the queries.
+
+    What it loses on a file of queries is over all of these, what it loses of robustness over those that are also clean.
+    """
+    own = {(form, name): each for (of, form, name), each in values.items() if of == system}
+    forms = list(dict.fromkeys(form for form, _ in own))
+    if forms == [None]:
         return {}
+    found: dict[tuple[str | None, str], dict[str, dict[str, Any]]] = {}
+    for name in dict.fromkeys(name for _, name in own):
+        noise = None if name == CLEAN else name
+        of_file = {(form, noise): own[form, name] for form in forms if (form, name) in own}
+        with_clean = of_file | {(form, None): own[form, CLEAN] for form in forms if (form, CLEAN) in own}
+        quality, both = _losses(of_file, system), _losses(with_clean, system)
+        for form in forms:
+            entry = dict(quality.get((form, noise), {}))
+            if ROBUSTNESS in (together := both.get((form, noise), {})):
+                entry[ROBUSTNESS] = together[ROBUSTNESS]
+            if entry:
+                found[form, name] = entry
+    return found
+
+
+def _losses(own: Mapping[Version, tuple[Sequence[str], Values]], system: str) -> Mapping[Version, Contrasts]:
+    """Return the losses of the versions on the queries that all of them have."""
     shared = set.intersection(*(set(ids) for ids, _ in own.values()))
-    kept = [[place for place, query in _places(ids) if query in shared] for ids, _ in own.values()]
     if not shared:
         return {}
+    kept = [[place for place, query in _places(ids) if query in shared] for ids, _ in own.values()]
     names = next(iter(own.values()))[1]
     samples = {
         metric: retrieval_sample(
@@ -58,9 +79,7 @@ def losses_of_forms(values: RowValues, system: str) -> dict[tuple[str | None, st
         )
         for metric in names
     }
-    versions = [(form, None if name == CLEAN else name) for form, name in own]
-    losses = losses_of(samples, versions, seed=SEED, name=f"retrieval/{system}")
-    return {(form, CLEAN if noise is None else noise): found for (form, noise), found in losses.items()}
+    return losses_of(samples, list(own), seed=SEED, name=f"retrieval/{system}")
 
 
 def _places(ids: Sequence[str]) -> list[tuple[int, str]]:
