@@ -111,3 +111,14 @@ def test_the_page_has_a_section_only_with_such_rows(tmp_path: Path) -> None:
     assert "<script>hit()" not in page
     sources, _ = read(tmp_path / "more", evaluate("a", 70.0))
     assert "retrieval" not in [section.id for section in make_contents(sources, examples=0).sections]
+
+
+def test_the_interval_of_a_recall_that_is_no_proportion_is_that_of_its_queries(tmp_path: Path) -> None:
+    shares = [0.0, 1 / 3, 1 / 3, 0.5] * 10
+    made = result("evaluate", "a", [row("retrieval", 40, "queries", {"recall@1": 100 * sum(shares) / 40}, data="pets")])
+    names = ("mrr@10", "ndcg@10", "recall@1", "recall@10", "recall@100")
+    made["results"][0]["items"] = dict.fromkeys(names, shares)
+    sources, colours = read(tmp_path, made)
+    ((bar,),) = (own for _, own in retrieval_bars(sources, colours)[0].groups)
+    assert (bar.low, bar.high) == pytest.approx((23.8, 34.6), abs=1.0)  # Wilson's is 17.5 to 44.5
+    assert "items" not in sources[0].rows[0]

@@ -9,12 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError
+from holdfast.evaluation.intervals import share_interval
+from holdfast.evaluation.pairing.compare_inputs import as_object
+from holdfast.evaluation.retrieval import TASK as RETRIEVAL
+from holdfast.evaluation.retrieval_differences import SEED
 from holdfast.files import paths_in
 from holdfast.forms import form_of
 from holdfast.results import State, examples_of, read_with_state, shown
-from holdfast.runs.run_log import METRICS_FILE, TRAININGS, read_log
+from holdfast.runs.run_log import METRICS_FILE, TRAININGS, number_of, read_log
 from holdfast.runs.run_record import RUN, damage_in, refuse_log_of_another
 
+RECALL = "recall@1"
+"""The metric of retrieval that a report charts."""
 OF_SEVERAL = ("compare", "transfer", "reproduce", "demo")
 """Kinds of results whose ``model`` is not a single model."""
 
@@ -142,8 +148,19 @@ def _log_file(path: Path) -> Path:
 
 
 def _without_items(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the result without the numbers per item, which only ``compare`` reads."""
-    rows = [{key: value for key, value in row.items() if key != "items"} for row in result["results"]]
+    """Return the result without the numbers per item, which only ``compare`` reads.
+
+    Rows of retrieval whose recall is no proportion, as queries have several relevant documents, get the interval of
+    their items: ``interval``, by metric.
+    """
+    rows = []
+    for row in result["results"]:
+        kept = {key: value for key, value in row.items() if key != "items"}
+        values = as_object(row.get("items")).get(RECALL) if row.get("task") == RETRIEVAL else None
+        if isinstance(values, list) and any(number_of(value) not in (0.0, 1.0) for value in values):
+            low, high = share_interval(values, seed=SEED)
+            kept["interval"] = {RECALL: [100.0 * low, 100.0 * high]}
+        rows.append(kept)
     return {**result, "results": rows}
 
 

@@ -12,11 +12,10 @@ from holdfast.evaluation.retrieval_systems import ENCODER
 from holdfast.evaluation.retrieval_table import is_lexical, version_name
 from holdfast.report.elements import MUTED, Bar, Bars, Table, TableCell, number_cell
 from holdfast.report.model_scores import share_interval
-from holdfast.report.result_sources import ReportSource
+from holdfast.report.result_sources import RECALL, ReportSource
 from holdfast.runs.run_log import number_of
 
 _METRICS = {"recall@1": "Recall@1", "ndcg@10": "nDCG@10"}
-_BARS = "recall@1"
 
 Rows = Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
 """The rows of a collection by (who answers, name of the queries); several rows are seeds of one model."""
@@ -106,9 +105,10 @@ def _who(label: str, row: Mapping[str, Any]) -> str:
 
 
 def _bar(who: str, rows: Sequence[Mapping[str, Any]], colours: Mapping[str, str]) -> Bar:
-    values = [float(row["metrics"][_BARS]) for row in rows]
+    values = [float(row["metrics"][RECALL]) for row in rows]
     value = statistics.fmean(values)
-    low, high = (min(values), max(values)) if len(values) > 1 else share_interval(value, rows[0]["n"]) or (None, None)
+    interval = as_object(rows[0].get("interval")).get(RECALL) or share_interval(value, rows[0]["n"]) or (None, None)
+    low, high = (min(values), max(values)) if len(values) > 1 else interval
     # The part before " + " of a model with a correction is the label of the model.
     colour = colours.get(who) or colours.get(who.rpartition(" + ")[0], MUTED)
     ends = "" if low is None or high is None else f", {low:.1f} to {high:.1f} %"
