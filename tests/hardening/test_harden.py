@@ -257,6 +257,21 @@ def test_items_are_compared_by_task_and_split() -> None:
     assert upper["verdicts"] == ["bends", "holds"]
 
 
+def test_an_item_with_fewer_texts_is_compared_on_those_of_both_audits() -> None:
+    before, after = {"results": [row()]}, {"results": [row(n=7)]}
+    pair = {"baseline": 0.6, "other": 0.7, "difference": 0.1, "low": 0.0, "high": 0.2, "p": 0.04, "n": 6}
+    (made,) = rows_before_and_after(before, after, {("audit-typos", "all"): pair})
+    assert made["n"] == 6
+    assert made["metrics"] == {
+        "before": 0.6,
+        "after": 0.7,
+        "difference": 0.1,
+        "difference_low": 0.0,
+        "difference_high": 0.2,
+        "p": 0.04,
+    }
+
+
 def test_a_raw_masked_lm_is_refused_unless_it_is_said_how_it_is_used(here: Path) -> None:
     with pytest.raises(UserError, match="raw language model"):
         harden(settings(model="lm"))

@@ -212,18 +212,24 @@ def _sts_rows(
 def paired_differences(
     before: dict[str, Any], after: dict[str, Any], folder: Path
 ) -> dict[tuple[str, str], Mapping[str, float]]:
-    """Return paired differences by task and split, ``{difference, low, high, p}``, as in `holdfast compare`."""
+    """Return paired differences by task and split, ``{baseline, other, difference, low, high, p}``, as `compare` does.
+
+    ``n`` is the number of the texts that both audits measured.
+    """
     sides = [Side(name, (ComparedResult(folder / name, audit),)) for name, audit in ((BEFORE, before), (AFTER, after))]
     if not all(any(map(is_paired, audit["results"])) for audit in (before, after)):
         return {}  # invalid vectors: nothing could be measured, as the verdicts show
     rows, _ = compare(*sides)
-    return {(row["task"], row["split"]): row["metrics"] for row in rows}
+    return {(row["task"], row["split"]): {**row["metrics"], "n": row["n"]} for row in rows}
 
 
 def rows_before_and_after(
     before: Mapping[str, Any], after: Mapping[str, Any], paired: Mapping[tuple[str, str], Mapping[str, float]]
 ) -> list[dict[str, Any]]:
     """Return a row per item that both audits measured, with its main metric before and after.
+
+    If an audit had time for some texts only, before and after are over those that both audits measured, as the
+    difference is.
 
     Args:
         before: the audit before the hardening.
@@ -243,13 +249,17 @@ def rows_before_and_after(
             for end in ("", "_low", "_high")
             if headline + end in each["metrics"]
         }
+        count, pair = min(row["n"], row_after["n"]), paired.get(key, {})
+        if row["n"] != row_after["n"] and "n" in pair:
+            metrics = {"before": pair["baseline"], "after": pair["other"]}
+            count = int(pair["n"])
         rows.append(
             {
                 "task": row["task"],
                 "split": row["split"],
-                "n": min(row["n"], row_after["n"]),
+                "n": count,
                 "metric": headline,
-                "metrics": metrics | sts_cost.difference_metrics(paired.get(key, {})),
+                "metrics": metrics | sts_cost.difference_metrics(pair),
                 "verdicts": [row["verdict"], row_after["verdict"]],
             }
         )
