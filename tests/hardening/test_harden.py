@@ -217,7 +217,7 @@ def test_another_language_is_trained_with_typing_alone(
 
 def test_what_is_said_of_the_training_reaches_it(here: Path) -> None:
     said = {"column": "text", "epochs": 2.0, "max_steps": None, "batch_size": 5, "learning_rate": 3e-6, "seed": 7}
-    said |= {"pooling": "mean", "precision": "fp32", "save_steps": 9, "max_length": 17, "data": here}
+    said |= {"pooling": "mean", "precision": "fp32", "save_steps": 9, "max_length": 17, "max_chars": 99, "data": here}
     (here / "mine.tsv").write_text("text\nThe man sleeps in the park\n", encoding="utf-8")
     training = settings(corpus="mine.tsv", **said).training()
     assert {name: getattr(training, name) for name in said} == said

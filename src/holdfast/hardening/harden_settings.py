@@ -59,6 +59,7 @@ class HardenSettings(RolePromptOptions):
             auto: neighbours and wordnet, those that are at hand; none.
         options: Option of the method `anchored`; repeatable.
         column: Column of the corpus that holds the sentences.
+        max_chars: Longest line of the corpus, in characters.
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
         pooling: cls, mean, max, lasttoken, last-two (layers) or prompt, for a raw language model.
         lora: Train adapters alone, as for `holdfast train`; with save=adapter no misspellings are added to the
@@ -98,6 +99,7 @@ class HardenSettings(RolePromptOptions):
     synonyms: Annotated[str, Spelling(metavar="NAME|FILE")] = NONE
     options: Assignments = field(default_factory=dict)
     column: str | None = None
+    max_chars: int = 10_000
     data: Folder | None = None
     pooling: str | None = None
     lora: Annotated[str | None, Spelling(metavar="r=N,...")] = None
@@ -178,7 +180,8 @@ class HardenSettings(RolePromptOptions):
 
         if read_once(self.corpus, self.data):
             return True
-        return language_of_corpus(read_corpus(self.corpus, column=self.column, data=self.data)).is_english
+        texts = read_corpus(self.corpus, column=self.column, data=self.data, max_chars=self.max_chars)
+        return language_of_corpus(texts).is_english
 
     @property
     def held_texts(self) -> int:
@@ -228,6 +231,7 @@ class HardenSettings(RolePromptOptions):
             at_least=batch,
             column=self.column,
             data=self.data,
+            max_chars=self.max_chars,
             seed=self.seed,
             choose=choose,
             kept_out=None if self.retrieval is None else self._labelled_queries,
@@ -272,7 +276,17 @@ class HardenSettings(RolePromptOptions):
             options["synonyms"] = ",".join(map(str, found))
         same = (
             *("model", "corpus", "output", "column", "data", "pooling", "epochs", "max_steps", "batch_size"),
-            *("learning_rate", "max_length", "seed", "precision", "save_steps", "vectors", "lora", "matryoshka"),
+            *(
+                "learning_rate",
+                "max_length",
+                "seed",
+                "precision",
+                "save_steps",
+                "vectors",
+                "lora",
+                "matryoshka",
+                "max_chars",
+            ),
         )
         return TrainConfig(
             METHOD,
