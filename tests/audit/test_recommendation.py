@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.audit.recommendation import METHOD, advice
+from holdfast.audit.recommendation import EDITS, METHOD, advice
 from holdfast.cli import main
 from holdfast.edits.noise import NOISE
 from holdfast.edits.random_edits import RandomEdits
 from holdfast.hardening import harden_settings
 from holdfast.hardening.harden_settings import HardenSettings
-from holdfast.training.method_options import method_options, objective_class, option_defaults
+from holdfast.training.method_options import method_options
 
 
 def result(*items: tuple[str, str, str], model: str = "my encoder", **protocol: Any) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def accepted(line: str, monkeypatch: pytest.MonkeyPatch) -> HardenSettings:
         (("adversarial-typos", "neighbours", "synonyms"), None),
         (("noise", "retrieval.typos"), None),
         (("typing", "case.lower"), ["typing", "case.lower"]),
-        (("retrieval.speech", "speech"), ["speech"]),
+        (("retrieval.speech", "speech"), None),
         (tuple(name for name in NOISE if name != "typos"), [name for name in NOISE if name != "typos"]),
     ],
 )
@@ -58,17 +58,23 @@ def test_the_recommended_command_is_accepted_and_learns_what_was_found(
     (line,) = advice(result(*((name, "hold", "breaks") for name in found)))
     settings = accepted(line, monkeypatch)
     assert settings.model == "my encoder"
-    options = method_options(METHOD, None, settings.options)
-    default = option_defaults(objective_class(METHOD))["edits"]
-    names = str(options.get("edits", default)).split(",")
-    known = default.split(",")
-    assert names == [*(edit for edit in edits or [] if edit not in known), *known]
+    options = settings.options
+    method_options(METHOD, None, options)
+    assert ("edits" in options) == (edits is not None)  # else it is the hardening's own
+    names = str(options.get("edits", ",".join(EDITS))).split(",")
+    assert names == [*(edit for edit in edits or [] if edit not in EDITS), *EDITS]
     monkeypatch.setattr("holdfast.edits.random_edits.noise_edits", lambda *_, **__: ())  # without their libraries
     RandomEdits(tuple(names), 0.1)
 
 
-def test_the_method_is_that_of_the_verb() -> None:
+def test_the_method_and_the_noise_are_those_of_the_verb() -> None:
     assert METHOD == harden_settings.METHOD
+    assert EDITS == harden_settings.EDITS
+
+
+def test_texts_of_another_language_are_not_trained_on_english_speech(monkeypatch: pytest.MonkeyPatch) -> None:
+    (line,) = advice(result(("case.upper", "hold", "breaks"), language={"code": "de"}))
+    assert accepted(line, monkeypatch).options == {"edits": "case.upper,typing"}
 
 
 def test_pooling_and_prompts_of_the_audit_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,12 +87,18 @@ def test_pooling_and_prompts_of_the_audit_are_kept(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_a_hardening_does_not_mend_is_said() -> None:
-    weak = (("typos", "hold"), ("emoji", "hold"), ("bidi.reversed", "hold"), ("voice", "hold"), ("roles", "move"))
+    weak = (
+        ("typos", "hold"),
+        ("retrieval.clean", "hold"),
+        ("bidi.reversed", "hold"),
+        ("voice", "hold"),
+        ("roles", "move"),
+    )
     lines = advice(result(*((name, side, "breaks") for name, side in weak)))
     assert lines[0].startswith("to harden it: holdfast harden 'my encoder' --corpus")
     assert lines[1:] == [
         "against bidi.reversed: normalise texts before encoding (holdfast.edits.normalising.normalise)",
-        "hardening does not mend emoji, voice",
+        "hardening does not mend retrieval.clean, voice",
         "hardening does not make these move: roles",
     ]
     assert advice(result(("roles", "move", "breaks"))) == ["hardening does not make these move: roles"]

@@ -10,12 +10,15 @@ from holdfast.audit.audited_texts import DEFAULT_SOURCES
 from holdfast.audit.card import column_of
 from holdfast.audit.item_names import item_name
 from holdfast.baselines.registry import POOLED
-from holdfast.edits.noise import NOISE
+from holdfast.edits.edit import ENGLISH
+from holdfast.edits.noise import NOISE, noise_edits
 from holdfast.forms import plain_rows
 from holdfast.model_lookup import is_function
 
 METHOD = "anchored"
 """The method of `holdfast harden`."""
+EDITS = ("typing", "speech")
+"""The noise on which `holdfast harden` trains unless it is told otherwise; speech if the texts are English."""
 _CORPUS = "your-texts.txt"
 _FOUND_BY = {"noise": "typos", "neighbours": "adversarial-typos", "advsts-typos": "adversarial-typos"}
 """Items with the same changes as another one."""
@@ -94,18 +97,17 @@ def harden_command(result: Mapping[str, Any], learned: Iterable[str]) -> list[st
         learned: names of items that bend or break; noise that a hardening does not know by default is added to its
             edits.
     """
-    from holdfast.training.method_options import objective_class, option_defaults
-
     protocol = result["protocol"]
     words = ["holdfast", "harden", str(result["model"]), "--corpus", _CORPUS, "--output", "hardened"]
     if protocol.get("pooling") is not None:
         words += ["--pooling", str(protocol["pooling"])]
     for name, value in protocol.get("prompt_options", {}).items():
         words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
-    defaults = str(option_defaults(objective_class(METHOD))["edits"]).split(",")
-    added = [name for name in dict.fromkeys(learned) if name in NOISE and name != "typos" and name not in defaults]
+    added = [name for name in dict.fromkeys(learned) if name in NOISE and name != "typos" and name not in EDITS]
     if added:
-        words += ["--set", f"edits={','.join([*added, *defaults])}"]
+        english = protocol.get("language", {}).get("code", ENGLISH) == ENGLISH
+        own = [kind for kind in EDITS if english or noise_edits([kind])[0].LANGUAGE != ENGLISH]
+        words += ["--set", f"edits={','.join([*added, *own])}"]
     return words
 
 
@@ -116,9 +118,13 @@ def _learned(weak: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
     for row in weak:
         if column_of(row) == "move":
             continue
-        name = item_name(row).removeprefix("retrieval.")
+        item = item_name(row)
+        name = item.removeprefix("retrieval.")
         name = _FOUND_BY.get(name, name)
-        (learned if name in NOISE or name in _BY_DEFAULT else left).append(name)
+        if name in NOISE or name in _BY_DEFAULT:
+            learned.append(name)
+        else:
+            left.append(name if name in (*_NORMALISED, _BEFORE_ENCODING) else item)
     return learned, left
 
 

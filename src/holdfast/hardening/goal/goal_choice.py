@@ -285,5 +285,6 @@ def _line(chosen: Candidate | None, candidates: Sequence[Candidate]) -> str:
     elif any(each.admissible for each in candidates):
         why = "no weights recover anything of what noise costs on the hold-out"
     else:
-        why = "all weights would cost clean recall or the difference between meanings on the hold-out"
+        meanings = any(each.hold_move is not None for each in candidates)
+        why = f"all weights would cost clean recall{' or the difference between meanings' * meanings} on the hold-out"
     return f"the original encoder is kept, unchanged: {why}"
