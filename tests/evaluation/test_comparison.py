@@ -214,6 +214,21 @@ def test_several_seeds_have_a_spread_and_are_resampled_with_the_items() -> None:
     assert compared(Shares(right[2:]), resamples=4000).high < 1.0
 
 
+@pytest.mark.parametrize(("items", "p"), [(1, 1.0), (3, 0.25), (12, 2.0**-11)])
+def test_several_seeds_that_all_differ_by_the_same_tell_no_more_than_their_items(items: int, p: float) -> None:
+    ones, zeros = np.ones(items), np.zeros(items)
+    found = compared(Shares([ones, ones, zeros, zeros]), baselines=2)
+    assert (found.difference, found.test, found.p) == (-100.0, "t", p)
+    assert compared(Shares([ones, zeros])).p == pytest.approx(p, rel=0.01)  # McNemar's test of one seed a side
+
+
+def test_a_difference_from_rounding_is_none() -> None:
+    values = np.linspace(50.0, 60.0, 20)
+    assert compared(Means([values, values + 1e-10])).p == 1.0
+    assert compared(Means([values, values + 1e-10, values + 1e-10]), baselines=1).p == 1.0
+    assert compared(Means([values, values + 1e-3])).p < 1e-4
+
+
 def test_a_drawn_seed_counts_with_all_of_its_tasks() -> None:
     ones, zeros = np.ones(30), np.zeros(30)
     # Seed 1 is right on one task, seed 2 on the other: whichever is drawn, the average is a half.

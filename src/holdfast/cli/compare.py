@@ -177,4 +177,6 @@ def _legend(rows: Sequence[Mapping[str, Any]], resamples: int) -> str:
             f"95 % and p of several seeds: t, with the variance between seeds and that of the items ({resamples:,} "
             "resamples)"
         )
+    if any(min(row["seeds"]) == 1 < max(row["seeds"]) for row in rows):
+        lines.append("A side of one seed counts as a fixed model: the variance between its trainings is in no interval")
     return ". ".join(lines)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -26,7 +26,7 @@ FEW = 30
 
 Test = Literal["bootstrap", "mcnemar", "t"]
 
-# Rank scores that should be equal differ by rounding; a difference below this (x100) counts as 0.
+# Scores that should be equal differ by rounding; a difference below this part of them (of 1 at least) counts as 0.
 _ROUNDING = 1e-9
 
 
@@ -140,7 +140,8 @@ def difference(tasks: Sequence[Resampled], baselines: int, *, paired_seeds: bool
         from McNemar's exact test for one task of right and wrong answers, otherwise from the bootstrap: twice the
         smaller of the shares of resamples with a difference ≤ 0 and ≥ 0, with 1 added to numerator and denominator,
         or the normal tail if no resample is beyond 0. Several seeds on a side, or a mean of fewer than `FEW` items, of
-        which the bootstrap's interval is too narrow: Student's t. A single item has p 1.
+        which the bootstrap's interval is too narrow: Student's t. A single item has p 1; if all n items differ by the
+        same in all seeds, p is that of the test that exchanges signs, 2 ** (1 - n).
 
     Raises:
         UserError: there are too few different items, so that most resamples have no score.
@@ -186,12 +187,17 @@ def _tested(
     tasks: Sequence[Resampled], points: Array, estimate: float, differences: Array, error: StandardError
 ) -> tuple[float, float, float, Test]:
     """Return the ends of the interval, p, and the test that gives p."""
+    items = sum(task.sample.count for task in tasks)
+    if abs(estimate) < _ROUNDING * max(1.0, float(np.abs(points).max())):
+        estimate = 0.0
     if len(points) > 2:
-        if abs(estimate) < _ROUNDING:
-            return *error.interval(0.0), 1.0, "t"
+        if estimate == 0.0 or items == 1:
+            return *error.interval(estimate), 1.0, "t"
+        if error.value == 0.0:
+            error = replace(error, freedom=float(items - 1))
         return *error.interval(estimate), error.p(estimate), "t"
     shares = tasks[0].sample if len(tasks) == 1 and isinstance(tasks[0].sample, Shares) else None
-    return _tested_over_items(sum(task.sample.count for task in tasks), shares, estimate, differences, error)
+    return _tested_over_items(items, shares, estimate, differences, error)
 
 
 def _tested_over_items(
