@@ -157,6 +157,23 @@ def test_pairs_of_several_tasks_are_named_in_either_order(model: SentenceTransfo
     assert ["repeated_pairs" in row for row in noisy] == [True, False, True, False]
 
 
+def test_pairs_of_equal_vectors_tie_whatever_rounding_does() -> None:
+    from scipy.stats import spearmanr
+
+    rng = np.random.default_rng(0)
+    left = rng.normal(size=(40, 384)).astype(np.float32)
+    right = left + np.where(np.arange(40) < 20, 0.0, rng.normal(size=(384, 40))).T.astype(np.float32)
+    scores = rng.uniform(0, 5, 40)
+    pairs = ScoredPairs("toy", "test", [""] * 40, [""] * 40, scores.tolist(), [""] * 40, "toy.tsv", "ab")
+    row = score_pairs(pairs, left, right, items=True)
+    assert row["items"]["similarity"][:20] == [1.0] * 20
+    exact = [1.0] * 20 + [
+        float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)) for a, b in zip(left, right, strict=True)
+    ][20:]
+    assert row["metrics"]["spearman"] == pytest.approx(100 * spearmanr(exact, scores).statistic, abs=1e-9)
+    assert row["metrics"]["spearman"] == 100 * spearmanr(row["items"]["similarity"], scores).statistic
+
+
 def test_items_give_the_same_correlation_though_they_are_rounded() -> None:
     from scipy.stats import spearmanr
 

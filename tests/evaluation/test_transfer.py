@@ -140,6 +140,15 @@ def test_too_few_of_a_class_and_vectors_that_are_not_finite_are_told() -> None:
         TransferTask("mr", {"all": small}).score(space)
 
 
+def test_a_dev_part_needs_no_folds() -> None:
+    sizes = {"train": 12, "dev": 12, "test": 12}
+    parts = {split: part(n, ["0", "1"], seed=n, split=split) for split, n in sizes.items()}
+    assert TransferTask("sst2", parts).score(Space())["n"] == 12
+    parts["train"] = dataclasses.replace(parts["train"], labels=[0] * 12)
+    with pytest.raises(UserError, match=r"toy-train\.tsv: no row of class '1'"):
+        TransferTask("sst2", parts).score(Space())
+
+
 def test_the_average_needs_all_seven() -> None:
     rows = [
         {"task": task, "split": "test", "metrics": {"accuracy": 10.0 * i}, "selection": {}}

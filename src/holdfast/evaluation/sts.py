@@ -172,7 +172,7 @@ def score_pairs(pairs: ScoredPairs, vectors1: Vectors, vectors2: Vectors, *, ite
         "source": pairs.source,
     }
     if items:
-        row["items"] = {"gold": gold.tolist(), "similarity": np.round(similarity, _DECIMALS).tolist()}
+        row["items"] = {"gold": gold.tolist(), "similarity": similarity.tolist()}
     return row
 
 
@@ -185,14 +185,17 @@ def average(rows: Iterable[dict[str, Any]]) -> float | None:
 
 
 def _cosines(vectors1: Vectors, vectors2: Vectors, name: str) -> npt.NDArray[np.float64]:
-    """Return the cosine of each row of two (n, d) arrays, in fp64 so that the computation adds no ties."""
+    """Return the cosine of each row of two (n, d) arrays, in fp64 so that the computation adds no ties.
+
+    They are rounded as the items are, so that pairs of equal sentences tie, and the score is that of the items.
+    """
     a, b = vectors1.astype(np.float64), vectors2.astype(np.float64)
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise UserError(f"{name}: the model gives vectors that are not finite (NaN or infinity), so there is no score")
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     if not norms.all():
         raise UserError(f"{name}: the model gives a zero vector, whose cosine is undefined, so there is no score")
-    cosines: npt.NDArray[np.float64] = (a * b).sum(axis=1) / norms
+    cosines: npt.NDArray[np.float64] = np.round((a * b).sum(axis=1) / norms, _DECIMALS)
     return cosines
 
 

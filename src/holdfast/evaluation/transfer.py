@@ -74,7 +74,8 @@ class TransferTask:
         """Return the task's row of results.
 
         Raises:
-            UserError: vectors are not finite, or a class has fewer than `FOLDS` training rows.
+            UserError: vectors are not finite, or a class has fewer than `FOLDS` training rows (none, where a dev part
+                chooses the penalty).
         """
         parts = {name: _Part.of(part, encode) for name, part in self.parts.items()}
         clean = self.clean_tested
@@ -84,7 +85,7 @@ class TransferTask:
             if not np.isfinite(part.features).all():
                 where = f"{self.name} ({name})"
                 raise UserError(f"{where}: the model gives vectors that are not finite, so there is no score")
-        _check_classes(self.parts["train" if "train" in parts else "all"])
+        _check_classes(self.parts["train" if "train" in parts else "all"], folds="dev" not in parts)
         if "all" in parts:
             chosen = _nested(own, tested)
         elif "dev" in parts:
@@ -244,13 +245,14 @@ def _senteval_order(part: Labelled) -> Numbers:
     return np.array(sorted(range(len(names)), key=lambda i: (*(side[i] for side in tokens), names[i])), dtype=np.int64)
 
 
-def _check_classes(part: Labelled) -> None:
+def _check_classes(part: Labelled, *, folds: bool) -> None:
+    """Refuse training rows of which a class has none, or too few for ``folds``."""
     counts = np.bincount(part.labels, minlength=len(part.classes))
-    if counts.min() < FOLDS:
-        rare = part.classes[int(counts.argmin())]
-        raise UserError(
-            f"{part.source}: {int(counts.min())} rows of class {rare!r}; {FOLDS} folds need at least {FOLDS} of each"
-        )
+    rare, count = part.classes[int(counts.argmin())], int(counts.min())
+    if folds and count < FOLDS:
+        raise UserError(f"{part.source}: {count} rows of class {rare!r}; {FOLDS} folds need at least {FOLDS} of each")
+    if not count:
+        raise UserError(f"{part.source}: no row of class {rare!r}")
 
 
 def _nested(part: _Part, tested: _Part) -> _Chosen:
