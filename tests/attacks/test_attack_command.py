@@ -53,6 +53,18 @@ def test_an_attack_from_end_to_end(here: Path, capsys: pytest.CaptureFixture[str
     assert all(row["outcome"] == "skipped" for row in json.loads(capsys.readouterr().out))
 
 
+def test_an_attack_on_the_texts_of_the_training_says_so(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*ATTACK, "--examples", "5", "--output", "r.json"]) == 0
+    assert "learnt texts" not in capsys.readouterr().err
+    own = read_result(here / "r.json")["protocol"]["data"]
+    folder = shutil.copytree((here / "model").resolve(), here / "tuned")
+    for split, said in (("all", True), ("train", False)):
+        train = {"split": split, "sha256": own["sha256"]}
+        (folder / "run.json").write_text(json.dumps({"data": {"train": train}}))
+        assert main(["attack", "tuned", *ATTACK[2:], "--examples", "5", "--output", f"{split}.json"]) == 0
+        assert ("tuned was trained on texts of textfooler/mnli all" in capsys.readouterr().err) == said
+
+
 def test_a_changed_constant_is_in_the_result(here: Path) -> None:
     words = [
         *ATTACK,

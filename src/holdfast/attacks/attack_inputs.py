@@ -23,12 +23,14 @@ from holdfast.data.registry import Labelled, ScoredPairs, hidden_labels_note, is
 from holdfast.data.tasks import Task, task_named
 from holdfast.encoding import encode_sentences
 from holdfast.endpoint import load_vector_function
-from holdfast.errors import UserError
+from holdfast.errors import UserError, emit_notice
+from holdfast.evaluation.pairing.compare_inputs import as_object
 from holdfast.forms import FittedForm, Form, parse_form
 from holdfast.input_limits import UNLIMITED, Cuts, count_cut, input_limit
 from holdfast.model_lookup import is_function, model_identity, resolve_model
 from holdfast.models import backend_of, load_sentence_transformer, read_as
 from holdfast.progress import stage
+from holdfast.runs.run_record import read_record
 from holdfast.settings import refuse_given
 from holdfast.text_prompts import prompt_of, prompt_protocol, refuse_prompts
 from holdfast.user_functions import VectorFunction, load_function
@@ -276,7 +278,8 @@ def _classifier(settings: AttackSettings, inputs: AttackInputs) -> tuple[Attacke
 
     classifier = load_classifier(model, device=settings.device, prompts=settings, backend=settings.chosen_backend)
     found = match_classes(classifier.class_names, task, settings.label_map)
-    identity = model_identity(resolve_model(model))
+    identity = model_identity(folder := resolve_model(model))
+    _warn_of_learnt_texts(folder, inputs)
     target = ClassifierTarget(classifier, found.groups)
     device, notes = str(classifier.device), read_as(classifier.model)
     if (form := settings.search_form) is not None:
@@ -286,6 +289,20 @@ def _classifier(settings: AttackSettings, inputs: AttackInputs) -> tuple[Attacke
     prompts = prompt_protocol(classifier.model, sides=False)
     attacked = AttackedModel(target, identity, device=device, classes=found, read_as=notes, prompts=prompts)
     return attacked, _renumbered(inputs, found)
+
+
+def _warn_of_learnt_texts(folder: Path, inputs: AttackInputs) -> None:
+    """Emit a notice if the attacked texts are from the file that `holdfast finetune` trained the classifier on."""
+    path = folder / "run.json"
+    if not path.is_file():
+        return
+    trained = as_object(as_object(read_record(path).get("data")).get("train"))
+    if (trained.get("split"), trained.get("sha256")) == (inputs.split, inputs.data["sha256"]):
+        other = "--task textfooler/mr" if inputs.task == "mr" else "texts that it was not trained on"
+        emit_notice(
+            f"{folder.name} was trained on texts of {inputs.task} {inputs.split}, which are attacked here: this is "
+            f"mostly the success on learnt texts; attack {other} for that on unseen ones"
+        )
 
 
 def attacked_encoder(settings: AttackSettings, *, sides_only: bool) -> tuple[SentenceEncoder, dict[str, Any]]:
