@@ -17,6 +17,14 @@ SECOND = "One sentence only, without a second one."
         ("It costs 3.50 a day, i.e. much. Who pays?", ["It costs 3.50 a day, i.e. much.", "Who pays?"]),
         ("The title\nThe first sentence.", ["The title", "The first sentence."]),
         ("Er kam. Öfter sang sie!", ["Er kam.", "Öfter sang sie!"]),
+        ("Mr. Smith met J. R. R. Tolkien. Dr. Who came.", ["Mr. Smith met J. R. R. Tolkien.", "Dr. Who came."]),
+        (
+            "It is so in much of the U.S. Congress. At age 39. Then",
+            ["It is so in much of the U.S. Congress.", "At age 39.", "Then"],
+        ),
+        ("Buses run in zones A and B. Pupils pay half.", ["Buses run in zones A and B.", "Pupils pay half."]),
+        ("Er kam am 3. Mai, z. B. Montag. Er ging.", ["Er kam am 3. Mai, z. B. Montag.", "Er ging."]),
+        ("वह आता है। वह जाता है।", ["वह आता है।", "वह जाता है।"]),
         ("  ", []),
     ],
 )

@@ -15,7 +15,16 @@ LEAST_SENTENCES = 2
 """Sentences of a passage that one is drawn from: the only sentence of a text would be the text itself."""
 
 # A full stop, question or exclamation mark, perhaps in quotation marks, before white space and the start of a sentence.
-_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+(?=[\"'“‘(]*[^\W_a-z])|\n+")
+_END = re.compile(r"(?<=[.!?।؟])[\"'”’)]*\s+(?=[\"'“‘(]*[^\W_a-z])|\n+")
+_LAST_WORDS = re.compile(r"(?:([^\W_]+)(\.?)[^\w.]*)?\b([^\W_]+)\.$")  # a word, its full stop, and the last word
+_ABBREVIATIONS = frozenset(
+    "mr mrs ms dr st jr sr gen col lt sgt capt rev hon prof gov sen rep vs vol mt ft jan feb mar apr aug sept oct nov "
+    "dec bzw ca nr abb bd evtl ggf inkl str vgl mme mlle".split()
+)
+_INITIAL = re.compile(r"\s*[^\W\d_]\.")
+_NEAR = 60
+"""Characters around a full stop that tell what it is."""
+_MONTH = re.compile(r"\s*(?:Jan|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")  # after a German ordinal
 
 
 @dataclass(frozen=True)
@@ -30,9 +39,28 @@ def sentences_of(passage: str) -> list[str]:
     """Return the sentences of a passage, or its title and sentences if the title is a line of its own.
 
     A sentence ends with a full stop, a question mark or an exclamation mark, before a word that does not begin with a
-    small letter. Abbreviations before a name ("Dr. Who") split a sentence, which makes it a shorter query.
+    small letter; but not after an abbreviation ("Dr. Who"), an initial ("John R. R. Tolkien", "U.S.") or the ordinal of
+    a German date ("3. Mai").
     """
-    return [part.strip() for part in _END.split(passage) if part.strip()]
+    parts, begin = [], 0
+    for end in _END.finditer(passage):
+        before = passage[max(begin, end.start() - _NEAR) : end.start()]
+        if "\n" in end.group() or not _goes_on(before, passage[end.end() : end.end() + _NEAR]):
+            parts.append(passage[begin : end.start()])
+            begin = end.end()
+    return [part.strip() for part in (*parts, passage[begin:]) if part.strip()]
+
+
+def _goes_on(before: str, after: str) -> bool:
+    """Return True if a full stop is that of an abbreviation, an initial or an ordinal."""
+    found = _LAST_WORDS.search(before)
+    if found is None:
+        return False
+    previous, stop, last = found.groups()
+    if len(last) == 1 and last.isalpha():  # of "zones A and B." the sentence ends, of "John C." it does not
+        beside = bool(stop) or _INITIAL.match(after) is not None
+        return previous is None or beside or last.islower() or previous[0].isupper()
+    return last.lower() in _ABBREVIATIONS or (len(last) < 3 and last.isdigit() and _MONTH.match(after) is not None)
 
 
 def pseudo_queries(passages: Sequence[str], *, seed: int, most: int | None = None) -> list[PseudoQuery]:
