@@ -25,6 +25,12 @@ def test_the_text_and_the_share_of_changed_words_follow_from_the_changes(changes
     assert made.share == share
 
 
+def test_characters_are_counted_where_no_blanks_part_words():
+    assert Edited("今天我们去北京看长城。", (Change(3, 4, "門"),)).share == 0.1
+    assert Edited("Windows 很好用", (Change(0, 7, "Winodws"),)).share == 0.25
+    assert Edited("Windows 很好用", (Change(12, 12, "吗"),)).share == 0.25
+
+
 def test_a_change_without_effect_is_none():
     assert edited("the dog", (4, 7, "dog")) is None
 

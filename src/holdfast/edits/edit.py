@@ -50,11 +50,14 @@ class Edited:
 
     @property
     def share(self) -> float:
-        """The share of words changed: the words that a change touches, removes or inserts; at least one word counts."""
-        spans = Words.of(self.original).spans
+        """The share of words changed: the words that a change touches, removes or inserts; at least one word counts.
+
+        In a script that writes no blanks between words, as Chinese or Thai, characters are counted instead.
+        """
+        spans = Words.of(self.original).units
         touched = {i for i, span in enumerate(spans) for change in self.changes if _touches(change, span)}
         inserted = sum(
-            len(Words.of(change.new).words)
+            len(Words.of(change.new).units)
             for change in self.changes
             if not any(_touches(change, span) for span in spans)
         )

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 _WORD = re.compile(r"([^\W_]+)")
+_UNSPACED = re.compile(  # Thai, Lao, Burmese, Khmer, kana and ideographs
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
 _SELECTORS = ("VARIATION SELECTOR", "MONGOLIAN FREE VARIATION SELECTOR")  # of emoji and glyphs, no part of a word
 
 UNIVERSAL_TAGS = ("NOUN", "VERB", "ADJ", "ADV", "PRON", "DET", "ADP", "NUM", "CONJ", "PRT", ".", "X")
@@ -93,6 +96,17 @@ class Words:
                 spans.append((begin, begin + len(part)))
             begin += len(part)
         return spans
+
+    @property
+    def units(self) -> list[tuple[int, int]]:
+        """The begin and end of each word, but of each character of a word in a script without blanks, as Chinese."""
+        units = []
+        for begin, end in self.spans:
+            if _UNSPACED.search(self.text, begin, end):
+                units += [(place, place + 1) for place in range(begin, end)]
+            else:
+                units.append((begin, end))
+        return units
 
     def exchanged(self, index: int, word: str) -> Words:
         """Return a copy with word ``index`` replaced by another word or any other string."""
