@@ -63,6 +63,8 @@ def test_an_attack_on_the_texts_of_the_training_says_so(here: Path, capsys: pyte
         (folder / "run.json").write_text(json.dumps({"data": {"train": train}}))
         assert main(["attack", "tuned", *ATTACK[2:], "--examples", "5", "--output", f"{split}.json"]) == 0
         assert ("tuned was trained on texts of textfooler/mnli all" in capsys.readouterr().err) == said
+    (folder / "run.json").write_text("[of another program")
+    assert main(["attack", "tuned", *ATTACK[2:], "--examples", "5", "--output", "other.json"]) == 0
 
 
 def test_a_changed_constant_is_in_the_result(here: Path) -> None:

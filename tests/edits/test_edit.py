@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from holdfast.edits.edit import Change, Edited, edited
+from holdfast.edits.noise import noise_edits
 
 
 @pytest.mark.parametrize(
@@ -28,7 +31,13 @@ def test_the_text_and_the_share_of_changed_words_follow_from_the_changes(changes
 def test_characters_are_counted_where_no_blanks_part_words():
     assert Edited("今天我们去北京看长城。", (Change(3, 4, "門"),)).share == 0.1
     assert Edited("Windows 很好用", (Change(0, 7, "Winodws"),)).share == 0.25
-    assert Edited("Windows 很好用", (Change(12, 12, "吗"),)).share == 0.25
+    assert Edited("Windows 很好用。", (Change(12, 12, "。好吗"),)).share == 0.5
+    text = "他在大学里学习计算机科学。"
+    swapped = Change(0, 12, "他在大学里习学计算机科学")  # the whole clause, as edits change it
+    assert Edited(text, (swapped,)).share == pytest.approx(2 / 12)
+    made = noise_edits(["typos"])[0](text, random.Random(1), 0.1)
+    assert made is not None
+    assert made.share < 0.3
 
 
 def test_a_change_without_effect_is_none():

@@ -11,7 +11,7 @@ from scipy.stats import norm, spearmanr, ttest_rel
 from holdfast.audit.labelled_items import placements
 from holdfast.errors import UserError
 from holdfast.evaluation import comparison, samples
-from holdfast.evaluation.comparison import FEW, Difference, difference, resample
+from holdfast.evaluation.comparison import FEW, Difference, contrast, difference, resample
 from holdfast.evaluation.samples import Correlations, Means, Sample, SeedBySeed, Shares, TwoGroups, resampled_together
 
 
@@ -224,8 +224,10 @@ def test_several_seeds_that_all_differ_by_the_same_tell_no_more_than_their_items
 
 def test_a_difference_from_rounding_is_none() -> None:
     values = np.linspace(50.0, 60.0, 20)
-    assert compared(Means([values, values + 1e-10])).p == 1.0
-    assert compared(Means([values, values + 1e-10, values + 1e-10]), baselines=1).p == 1.0
+    for made in (compared(Means([values, values + 1e-8])), compared(Means([values] + 2 * [values + 1e-8]))):
+        assert (made.difference, made.p) == (0.0, 1.0)
+    task = resample(Means([values, values + 1e-8]), seed=1, name="task", resamples=200)
+    assert contrast(task, [-1.0, 1.0])["p"] == 1.0
     assert compared(Means([values, values + 1e-3])).p < 1e-4
 
 

@@ -22,6 +22,13 @@ SECOND = "One sentence only, without a second one."
             "It is so in much of the U.S. Congress. At age 39. Then",
             ["It is so in much of the U.S. Congress.", "At age 39.", "Then"],
         ),
+        (
+            "It fell in World War I. Then came peace at 5 p.m. He left.",
+            ["It fell in World War I.", "Then came peace at 5 p.m.", "He left."],
+        ),
+        ("It fell in Aug. Sales rose on Sept. 3 again.", ["It fell in Aug.", "Sales rose on Sept. 3 again."]),
+        ("هل تسمع؟ نعم.", ["هل تسمع؟", "نعم."]),
+        ("他喜欢读书。他说：“好！”周末他去公园。", ["他喜欢读书。", "他说：“好！", "周末他去公园。"]),
         ("Buses run in zones A and B. Pupils pay half.", ["Buses run in zones A and B.", "Pupils pay half."]),
         ("Er kam am 3. Mai, z. B. Montag. Er ging.", ["Er kam am 3. Mai, z. B. Montag.", "Er ging."]),
         ("वह आता है। वह जाता है।", ["वह आता है।", "वह जाता है।"]),

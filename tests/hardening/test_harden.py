@@ -257,8 +257,9 @@ def test_items_are_compared_by_task_and_split() -> None:
     assert upper["verdicts"] == ["bends", "holds"]
 
 
-def test_an_item_with_fewer_texts_is_compared_on_those_of_both_audits() -> None:
-    before, after = {"results": [row()]}, {"results": [row(n=7)]}
+@pytest.mark.parametrize("count", [7, 9])
+def test_an_item_with_fewer_texts_is_compared_on_those_of_both_audits(count: int) -> None:
+    before, after = {"results": [row()]}, {"results": [row(n=count)]}
     pair = {"baseline": 0.6, "other": 0.7, "difference": 0.1, "low": 0.0, "high": 0.2, "p": 0.04, "n": 6}
     (made,) = rows_before_and_after(before, after, {("audit-typos", "all"): pair})
     assert made["n"] == 6

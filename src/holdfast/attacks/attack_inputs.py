@@ -25,12 +25,13 @@ from holdfast.encoding import encode_sentences
 from holdfast.endpoint import load_vector_function
 from holdfast.errors import UserError, emit_notice
 from holdfast.evaluation.pairing.compare_inputs import as_object
+from holdfast.files import read_object
 from holdfast.forms import FittedForm, Form, parse_form
 from holdfast.input_limits import UNLIMITED, Cuts, count_cut, input_limit
 from holdfast.model_lookup import is_function, model_identity, resolve_model
 from holdfast.models import backend_of, load_sentence_transformer, read_as
 from holdfast.progress import stage
-from holdfast.runs.run_record import read_record
+from holdfast.runs.run_log import RUN_FILE
 from holdfast.settings import refuse_given
 from holdfast.text_prompts import prompt_of, prompt_protocol, refuse_prompts
 from holdfast.user_functions import VectorFunction, load_function
@@ -293,10 +294,7 @@ def _classifier(settings: AttackSettings, inputs: AttackInputs) -> tuple[Attacke
 
 def _warn_of_learnt_texts(folder: Path, inputs: AttackInputs) -> None:
     """Emit a notice if the attacked texts are from the file that `holdfast finetune` trained the classifier on."""
-    path = folder / "run.json"
-    if not path.is_file():
-        return
-    trained = as_object(as_object(read_record(path).get("data")).get("train"))
+    trained = as_object(as_object(read_object(folder / RUN_FILE).get("data")).get("train"))
     if (trained.get("split"), trained.get("sha256")) == (inputs.split, inputs.data["sha256"]):
         other = "--task textfooler/mr" if inputs.task == "mr" else "texts that it was not trained on"
         emit_notice(

@@ -155,5 +155,5 @@ def changed_texts(space: NumberedTexts, change: Callable[[str], str | None]) -> 
         if len(before) == len(after):  # a change of case may turn one letter into two characters
             pairs = enumerate(zip(before, after, strict=True))
             changed = tuple((place, old, word) for place, (old, word) in pairs if old != word)
-        copies.append(Copy(index, new, changed, 1 / max(1, len(Words.of(text[:seen]).words))))
+        copies.append(Copy(index, new, changed, 1 / max(1, len(Words.of(text[:seen]).units))))
     return copies

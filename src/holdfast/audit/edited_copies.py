@@ -80,7 +80,7 @@ def edited_copies(
             break
         made = texts.edited(edit, index, strength)
         if made is not None:
-            share = 1 / max(1, len(Words.of(made.text).words)) if of_one_word else None
+            share = 1 / max(1, len(Words.of(made.text).units)) if of_one_word else None
             copies.append(texts.copy(index, made, share))
     return copies
 
@@ -119,7 +119,7 @@ class HoldBeside:
 
     def of(self, move: Edit, index: int, moved: Edited) -> tuple[str, Edited] | None:
         """Return the name of the hold edit beside a moved text, and the held text; None if none applies."""
-        words = max(1, len(Words.of(moved.original).words))
+        words = max(1, len(Words.of(moved.original).units))
         size = max(1, round(min(moved.share, LARGEST_SHARE) * words))
         for edits in (self._edits, self._form):
             made = [(edit.NAME, self._hold(edit, index, size, words)) for edit in edits]

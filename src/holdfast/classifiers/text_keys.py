@@ -14,6 +14,9 @@ _MOSTLY = 0.8
 _CAT_V = re.compile(r"M-\^?.")
 # Brackets as in the Penn Treebank: MNLI's attack set has these, MNLI itself has "(".
 _BRACKETS = re.compile(r"-[LR][RSC]B-", re.IGNORECASE)
+# \w matches str.isalnum() and the underscore.
+_NOT_ALNUM = re.compile(r"[\W_]+")
+_AS_EMOJI = "\ufe0f"
 _NOT_ASCII_ALNUM = re.compile(r"[^a-z0-9]+")
 
 
@@ -38,8 +41,10 @@ def joined(text: Text, *, ascii_only: bool) -> str:
 
 
 def _letters_and_digits(text: str) -> str:
+    if text.isascii():
+        return _NOT_ALNUM.sub("", text) or "".join(text.split())
     composed = unicodedata.normalize("NFC", text)
-    return _not_of_words().sub("", composed) or "".join(composed.split())
+    return _not_of_words().sub("", composed) or "".join(composed.replace(_AS_EMOJI, "").split())
 
 
 @functools.cache

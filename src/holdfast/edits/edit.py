@@ -6,12 +6,13 @@ the vector should move, and further than by a hold edit of like size.
 
 from __future__ import annotations
 
+import difflib
 import random
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from holdfast.edits.words import Words
+from holdfast.edits.words import Words, is_unspaced
 
 Side = Literal["hold", "move"]
 SIDES: tuple[Side, ...] = ("hold", "move")
@@ -55,13 +56,25 @@ class Edited:
         In a script that writes no blanks between words, as Chinese or Thai, characters are counted instead.
         """
         spans = Words.of(self.original).units
-        touched = {i for i, span in enumerate(spans) for change in self.changes if _touches(change, span)}
+        changes = [part for change in self.changes for part in _narrowed(self.original, change)]
+        touched = {i for i, span in enumerate(spans) for change in changes if _touches(change, span)}
         inserted = sum(
-            len(Words.of(change.new).units)
-            for change in self.changes
-            if not any(_touches(change, span) for span in spans)
+            len(Words.of(change.new).units) for change in changes if not any(_touches(change, span) for span in spans)
         )
         return min(1.0, max(1, len(touched) + inserted) / max(1, len(spans)))
+
+
+def _narrowed(original: str, change: Change) -> list[Change]:
+    """Return the changed characters of a change where no blanks part words, else the change itself."""
+    old = original[change.begin : change.end]
+    if not is_unspaced(old):
+        return [change]
+    matched = difflib.SequenceMatcher(None, old, change.new, autojunk=False).get_opcodes()
+    return [
+        Change(change.begin + begin, change.begin + end, change.new[first:last])
+        for kind, begin, end, first, last in matched
+        if kind != "equal"
+    ]
 
 
 def _touches(change: Change, span: tuple[int, int]) -> bool:

@@ -102,7 +102,7 @@ class Words:
         """The begin and end of each word, but of each character of a word in a script without blanks, as Chinese."""
         units = []
         for begin, end in self.spans:
-            if _UNSPACED.search(self.text, begin, end):
+            if is_unspaced(self.text[begin:end]):
                 units += [(place, place + 1) for place in range(begin, end)]
             else:
                 units.append((begin, end))
@@ -132,6 +132,11 @@ class Words:
         begin = max(0, min(index - width // 2, count - width))
         end = min(count, begin + width)
         return "".join(self.parts[2 * begin + 1 : 2 * end])
+
+
+def is_unspaced(text: str) -> bool:
+    """Return True if a text has characters of a script that writes no blanks between words."""
+    return not text.isascii() and _UNSPACED.search(text) is not None
 
 
 @functools.cache

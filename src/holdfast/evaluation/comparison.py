@@ -153,7 +153,7 @@ def difference(tasks: Sequence[Resampled], baselines: int, *, paired_seeds: bool
         raise UserError("too few different items: most resamples of them have no correlation")
     baseline, other = points[:baselines], points[baselines:]
     first, second = kept[:, :baselines], kept[:, baselines:]
-    estimate = float(other.mean() - baseline.mean())
+    estimate = _without_rounding(float(other.mean() - baseline.mean()), points)
     differences = second.mean(axis=1) - first.mean(axis=1)
     differences[np.abs(differences) < _ROUNDING] = 0.0
     paired = paired_seeds or any(isinstance(task.sample, SeedBySeed) for task in tasks)
@@ -188,8 +188,6 @@ def _tested(
 ) -> tuple[float, float, float, Test]:
     """Return the ends of the interval, p, and the test that gives p."""
     items = sum(task.sample.count for task in tasks)
-    if abs(estimate) < _ROUNDING * max(1.0, float(np.abs(points).max())):
-        estimate = 0.0
     if len(points) > 2:
         if estimate == 0.0 or items == 1:
             return *error.interval(estimate), 1.0, "t"
@@ -244,7 +242,7 @@ def contrast(task: Resampled, weights: Sequence[float]) -> dict[str, float]:
     if 2 * len(differences) < len(drawn):
         raise UserError("too few different items: most resamples of them have no correlation")
     differences[np.abs(differences) < _ROUNDING] = 0.0
-    estimate, items = float(task.scores[used] @ own), task.sample.count
+    estimate, items = _without_rounding(float(task.scores[used] @ own), task.scores[used]), task.sample.count
     error = standard_error([differences[:, None]], [np.array([estimate])], items)
     if _are_few([task]):
         error = error.of_few(items)
@@ -253,6 +251,11 @@ def contrast(task: Resampled, weights: Sequence[float]) -> dict[str, float]:
         shares = Shares(task.sample.right[used])
     low, high, p, _ = _tested_over_items(items, shares, estimate, differences, error)
     return {"difference": estimate, "low": low, "high": high, "p": p}
+
+
+def _without_rounding(estimate: float, scores: Array) -> float:
+    """Return the difference of some scores; 0 if it is from their rounding alone."""
+    return 0.0 if abs(estimate) < _ROUNDING * max(1.0, float(np.abs(scores).max())) else estimate
 
 
 def _std(scores: Array) -> float | None:

@@ -62,7 +62,7 @@ def _noisy(texts: Sequence[str], noise: Noise, task: str) -> list[str]:
         language = language_of(texts, None)
         if not language.is_english:
             emit_notice(
-                f"{task}: the texts are in {language.code} ({language.source}), and the noise {noise.kind} is made for "
-                "English: its scores say nothing of this language"
+                f"{task}: the texts seem to be in {language.code} (by {language.source}), and the noise {noise.kind} "
+                "is made for English: if they are, its scores say nothing"
             )
     return noisy(texts, noise.kind, noise.strength, SEED, misspellings=noise.misspellings)

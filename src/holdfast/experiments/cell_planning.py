@@ -49,7 +49,8 @@ AS_IT_IS = "none"
 
 FIRST_SEED = 1
 """The seed of the first training, and of every measurement, whatever the training's seed. Between seeds only the
-training differs: attacks use the same texts and the same random numbers, so that their results can be paired."""
+training differs: attacks use the same texts and the same random numbers, so that their results can be paired. Texts
+that a fine-tuning holds out itself, or draws for ``test_examples``, are drawn by its own seed."""
 
 STSB_DEV = "stsb-dev"
 """The evaluation task of the STS-B dev pairs, on which ablations are reported."""

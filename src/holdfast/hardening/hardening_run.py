@@ -250,7 +250,7 @@ def rows_before_and_after(
             if headline + end in each["metrics"]
         }
         count, pair = min(row["n"], row_after["n"]), paired.get(key, {})
-        if row["n"] != row_after["n"] and "n" in pair:
+        if "n" in pair and {row["n"], row_after["n"]} != {pair["n"]}:
             metrics = {"before": pair["baseline"], "after": pair["other"]}
             count = int(pair["n"])
         rows.append(

@@ -157,8 +157,9 @@ def _without_items(result: dict[str, Any]) -> dict[str, Any]:
     for row in result["results"]:
         kept = {key: value for key, value in row.items() if key != "items"}
         values = as_object(row.get("items")).get(RECALL) if row.get("task") == RETRIEVAL else None
-        if isinstance(values, list) and any(number_of(value) not in (0.0, 1.0) for value in values):
-            low, high = share_interval(values, seed=SEED)
+        numbers = [number_of(value) for value in values] if isinstance(values, list) else []
+        if None not in numbers and not set(numbers) <= {0.0, 1.0}:
+            low, high = share_interval([number for number in numbers if number is not None], seed=SEED)
             kept["interval"] = {RECALL: [100.0 * low, 100.0 * high]}
         rows.append(kept)
     return {**result, "results": rows}

@@ -38,6 +38,7 @@ def test_near_duplicates_are_one_text() -> None:
     assert {normalised(text) for text in same} == {"the house in the park"}
     assert normalised("?!") == "?!"
     assert normalised("Ein „großes“ Haus – 5 €") == "ein grosses haus 5 €"
+    assert normalised("■ Größe – 5 °C") == normalised("Größe 5 C") == "grösse 5 c"
     assert normalised("great😀!") == normalised("Great 😀") != normalised("great 😡")
     assert normalised("वह आता है।") == normalised("वह आता है") != normalised("वह आती है")
     assert len(hold_out(keys_of([*same, "another"]), 1).rows) == 2
@@ -88,6 +89,9 @@ def test_nothing_held_out_is_trained_on(sources: Path) -> None:
     questions = {normalised(f"The {n} house in the park?") for n in range(40)}
     assert questions & {normalised(text) for text in out}
     assert len(set(map(normalised, held.documents))) == len(held.documents) == 1000
+    # A query that is a text of the corpus would find itself: it is not held out as a query.
+    queries = {normalised(text) for text in (*held.choosing_queries, *held.reporting_queries)}
+    assert not queries & {normalised(text) for text in held.documents}
     choice, line = texts.choice()
     assert isinstance(choice, Chosen)
     assert choice.held is held

@@ -206,4 +206,4 @@ def test_a_query_that_is_a_document_does_not_find_itself(
     (row,) = evaluate_tasks(model, ["retrieval"], data=tmp_path)
     assert found.tolist() == [value == 1.0 for value in row["items"]["recall@1"]]
     assert found[0]
-    assert found[1:].mean() > 0.3
+    assert 3 <= found[1:].sum() <= 25

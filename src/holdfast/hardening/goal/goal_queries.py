@@ -112,12 +112,12 @@ def goal_texts(
 def part_of(text: str, seed: int = 0) -> str | None:
     """Return a query for a text: a sentence of a passage, else 5 to 10 consecutive words, at most two thirds of them.
 
-    Texts of fewer than 5 words are their own queries; a text without a word has none, None. The query depends on the
-    text and the seed alone.
+    Texts of fewer than 5 words are their own queries; a text without a word has none, None. Where no blanks part words,
+    characters are counted. The query depends on the text and the seed alone.
     """
     if drawn := pseudo_queries([text], seed=seed):
         return drawn[0].text
-    spans = Words.of(text).spans
+    spans = Words.of(text).units
     if len(spans) < _LEAST_WORDS:
         return text if spans else None
     rng = random.Random(f"{seed}/part/{text}")

@@ -26,7 +26,7 @@ _WORD = re.compile(r"\w+")
 def normalised(text: str) -> str:
     """Return the words and symbols of a text in lower case, joined by blanks; the text itself if it has neither.
 
-    Symbols are emoji, signs of currencies and the like, but not those of ASCII.
+    Symbols are emoji and signs of currencies, but not those of ASCII; bullets and the like are punctuation.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
     if folded.isascii():
@@ -42,8 +42,11 @@ def _part_of_any_script() -> re.Pattern[str]:
 
 
 def _is_kept(part: str) -> bool:
-    """Return True for a word that begins with an underscore, and for a symbol beyond ASCII."""
-    return part[0] == "_" or (not part.isascii() and unicodedata.category(part).startswith("S"))
+    """Return True for a word that begins with an underscore, an emoji, and a currency sign beyond ASCII."""
+    if part[0] == "_" or part.isascii():
+        return part[0] == "_"
+    category = unicodedata.category(part)
+    return category in ("Sc", "Sk") or (category == "So" and (part >= "\U0001f000" or "\u2600" <= part <= "\u27bf"))
 
 
 def key_of(text: str) -> int:
@@ -81,14 +84,18 @@ class HoldOut:
         return self.rows[1 : self.held : 2]
 
 
-def hold_out(keys: Keys, most: int) -> HoldOut:
+def hold_out(keys: Keys, most: int, apart: Keys | None = None) -> HoldOut:
     """Hold out the texts with the smallest keys: twice ``most``, at most `LARGEST_SHARE` of the different texts.
 
     Args:
         keys: keys of all texts of a source, in its order.
         most: largest number of texts that choose, and of those that report.
+        apart: keys of texts that are not held out.
     """
     distinct, rows = np.unique(keys, return_index=True)
+    if apart is not None:
+        free = ~np.isin(distinct, apart)
+        distinct, rows = distinct[free], rows[free]
     held = min(2 * most, int(LARGEST_SHARE * len(distinct)))
     return HoldOut(rows.astype(np.int64), held, distinct[:held])
 

@@ -198,10 +198,10 @@ class MixedTexts:
             self.open(self.read(lambda _: None))
         texts, *queries = self._sources
         yield from _all_texts(texts)
-        for source in queries:
-            keys = self._keys(source)
-            held = hold_out(keys, self.held_queries if self._holds_out else 0)
-            yield from _texts(source, training_rows(keys, np.concatenate([self._kept_out(), held.keys])))
+        keys = [self._keys(source) for source in self._sources]
+        held = self._held_out(keys) if self._holds_out else [hold_out(own, 0) for own in keys]
+        for source, own, out in zip(queries, keys[1:], held[1:], strict=True):
+            yield from _texts(source, training_rows(own, np.concatenate([self._kept_out(), out.keys])))
 
     def _kept_out(self) -> Keys:
         if self._apart is None:
@@ -246,7 +246,10 @@ class MixedTexts:
     def _held_out(self, keys: list[Keys]) -> list[HoldOut]:
         """Return the hold-out of each source; of the queries none that is a text of the corpus too."""
         most = (self.held_texts, self.held_queries)
-        return [hold_out(own, number) for own, number in zip(keys, most, strict=False)]
+        return [
+            hold_out(own, number, keys[0] if place else None)
+            for place, (own, number) in enumerate(zip(keys, most, strict=False))
+        ]
 
     def _hold_out(self, sources: list[SpooledCorpus], keys: list[Keys]) -> bool:
         """Return True if enough of the corpus can be held out to choose by."""
