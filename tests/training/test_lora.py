@@ -210,6 +210,8 @@ def test_adapters_are_trained_in_two_processes(
         assert finished.returncode == (-9 if killed_at else 0), finished.stderr
     for name in ("adapter_model.safetensors", "checkpoint-6/adapter_model.safetensors"):
         assert sha256(tmp_path / "killed" / name) == sha256(tmp_path / "unbroken" / name), name
+    for name in ("unbroken", "killed"):
+        assert read_result(tmp_path / name / "results.json")["truncated"]["of"] == 6 * 8, "texts of both processes"
     last = tmp_path / "unbroken" / "checkpoint-6"
     assert not (last / "model.safetensors").exists()
     assert all(".lora_" in name for name in tensors_in(last / "adapter_model.safetensors"))

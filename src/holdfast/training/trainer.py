@@ -140,7 +140,7 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
             )
 
     def cut_texts(self, tokens: int) -> Cuts:
-        """Return how many texts were truncated at ``tokens`` in the training of this process; repeats count again."""
+        """Return how many texts were truncated at ``tokens`` in the training, by all processes; repeats count again."""
         counted = self._counted()
         return Cuts(tokens, counted["of"], counted["texts"], counted["read"], counted["lost"])
 
@@ -152,9 +152,14 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
     def _count_cut(self, inputs: dict[str, Any]) -> None:
         """Move the counts from a batch to the state, when it is trained on: the next batch is already loaded."""
         counted = self._counted()
-        for name in [name for name in inputs if name.endswith(_CUT)]:
-            for count, value in zip(_COUNTS, inputs.pop(name), strict=True):
-                counted[count] += value
+        own = [inputs.pop(name) for name in [name for name in inputs if name.endswith(_CUT)]]
+        if not own:
+            return
+        total = torch.tensor(own, device=self.args.device).sum(dim=0)
+        if self.args.world_size > 1:
+            dist.all_reduce(total)
+        for count, value in zip(_COUNTS, total.tolist(), strict=True):
+            counted[count] += value
 
     def _clip_grad_norm(self, model: nn.Module) -> Any:
         parameters = [*model.parameters(), *self.objective.own_parameters()]
