@@ -38,7 +38,8 @@ class Copy:
         index: index of the audited text.
         text: the changed text.
         changed: ``(place, old word, new word)`` of the replaced words.
-        share: share of changed words; for changes that are not of words, the share of one word.
+        share: share of changed words (characters where no blanks part words); for changes that are not of words, the
+            share of one word.
         spans: the changed parts, of a copy that an `Edit` made.
     """
 
