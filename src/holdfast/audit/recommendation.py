@@ -11,7 +11,7 @@ from holdfast.audit.card import column_of
 from holdfast.audit.item_names import item_name
 from holdfast.baselines.registry import POOLED
 from holdfast.edits.edit import ENGLISH
-from holdfast.edits.noise import NOISE, noise_edits
+from holdfast.edits.noise import NOISE, needs_english
 from holdfast.forms import plain_rows
 from holdfast.model_lookup import is_function
 
@@ -106,7 +106,7 @@ def harden_command(result: Mapping[str, Any], learned: Iterable[str]) -> list[st
     added = [name for name in dict.fromkeys(learned) if name in NOISE and name != "typos" and name not in EDITS]
     if added:
         english = protocol.get("language", {}).get("code", ENGLISH) == ENGLISH
-        own = [kind for kind in EDITS if english or noise_edits([kind])[0].LANGUAGE != ENGLISH]
+        own = [kind for kind in EDITS if english or not needs_english(kind)]
         words += ["--set", f"edits={','.join([*added, *own])}"]
     return words
 

@@ -128,8 +128,7 @@ def _labelled(context: AuditContext) -> _Queries:
     chosen = sorted(random.Random(f"{context.settings.seed}/retrieval").sample(range(len(asked)), most))
     number = {asked[place]: place for place in chosen}
     relevant = {query: frozenset(position[d] for d in collection.relevant[query] if d in position) for query in asked}
-    own_places = collection.queries_in_corpus().items()
-    itself = {query: place for query, place in own_places if place not in relevant.get(query, ())}
+    itself = collection.queries_in_corpus()
     versions = {}
     for own in collection.queries:
         versions[version_name(own.name)] = [

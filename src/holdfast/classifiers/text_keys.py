@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import unicodedata
 
 from holdfast.attacks.classifier import Text
-from holdfast.edits.words import combining_marks
+from holdfast.edits.words import Words
 
 _MOSTLY = 0.8
 # A byte above 127 as shown by `cat -v`; SentEval's preparation of MR and SUBJ has left these in the text.
 _CAT_V = re.compile(r"M-\^?.")
 # Brackets as in the Penn Treebank: MNLI's attack set has these, MNLI itself has "(".
 _BRACKETS = re.compile(r"-[LR][RSC]B-", re.IGNORECASE)
-# \w matches str.isalnum() and the underscore.
-_NOT_ALNUM = re.compile(r"[\W_]+")
 _AS_EMOJI = "\ufe0f"
 _NOT_ASCII_ALNUM = re.compile(r"[^a-z0-9]+")
 
@@ -41,13 +38,5 @@ def joined(text: Text, *, ascii_only: bool) -> str:
 
 
 def _letters_and_digits(text: str) -> str:
-    if text.isascii():
-        return _NOT_ALNUM.sub("", text) or "".join(text.split())
     composed = unicodedata.normalize("NFC", text)
-    return _not_of_words().sub("", composed) or "".join(composed.replace(_AS_EMOJI, "").split())
-
-
-@functools.cache
-def _not_of_words() -> re.Pattern[str]:
-    r"""Return the pattern of what is left out; ``\w`` matches str.isalnum() and the underscore, but no vowel sign."""
-    return re.compile(rf"(?:_|[^\w{combining_marks()}])+")
+    return "".join(Words.of(composed).words) or "".join(composed.replace(_AS_EMOJI, "").split())

@@ -102,7 +102,7 @@ class Collection:
         """Return the queries that are documents, with the same id and text, and the places of these documents.
 
         BEIR's evaluation leaves them out of what a query finds, as in ArguAna, whose queries are arguments of the
-        corpus. An id alone is no sign: both may be numbered from 1.
+        corpus. One that is relevant to itself is not among them. An id alone is no sign: both may be numbered from 1.
 
         Raises:
             UserError: as `documents`.
@@ -112,7 +112,9 @@ class Collection:
             return {}
         found = {}
         for place, (identifier, text, body) in enumerate(_documents(self.corpus)):
-            if identifier in texts and texts[identifier].strip() in (text, body):
+            if identifier not in texts or identifier in self.relevant.get(identifier, ()):
+                continue
+            if texts[identifier].strip() in (text, body):
                 found[identifier] = place
         return found
 

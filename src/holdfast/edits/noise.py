@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from holdfast.edits.accents_edit import Accents
 from holdfast.edits.case_edits import FullStop, LowerCase, SentenceCase, TitleCase, UpperCase
-from holdfast.edits.edit import Edit
+from holdfast.edits.edit import ENGLISH, Edit
 from holdfast.edits.misspellings import Misspellings
 from holdfast.edits.ocr_edit import OCR
 from holdfast.edits.speech_edit import Speech
@@ -54,6 +54,15 @@ def noise_edits(kinds: Iterable[str] = tuple(NOISE), *, misspellings: Misspellin
         UserError: a kind is unknown.
     """
     return tuple(_noise_edit(one_of("noise", kind, tuple(NOISE)), misspellings) for kind in kinds)
+
+
+def needs_english(kind: str) -> bool:
+    """Return True if a kind of noise is made for English texts.
+
+    Raises:
+        UserError: the kind is unknown.
+    """
+    return noise_edits([kind])[0].LANGUAGE == ENGLISH
 
 
 def _noise_edit(kind: str, misspellings: Misspellings | None) -> Edit:

@@ -9,8 +9,7 @@ from typing import Any
 
 from holdfast.data.beir import CLEAN, Collection
 from holdfast.data.registry import Labelled
-from holdfast.edits.edit import ENGLISH
-from holdfast.edits.noise import Noise, noise_edits, noisy
+from holdfast.edits.noise import Noise, needs_english, noisy
 from holdfast.edits.text_language import language_of
 from holdfast.errors import emit_notice
 from holdfast.evaluation.sts import StsTask
@@ -58,7 +57,7 @@ def _noisy_part(part: Labelled, noise: Noise, task: str) -> Labelled:
 
 def _noisy(texts: Sequence[str], noise: Noise, task: str) -> list[str]:
     """Return noisy texts of a task; emit a notice if the noise is made for English and the texts are not English."""
-    if noise_edits([noise.kind])[0].LANGUAGE == ENGLISH:
+    if needs_english(noise.kind):
         language = language_of(texts, None)
         if not language.is_english:
             emit_notice(

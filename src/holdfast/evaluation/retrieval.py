@@ -130,11 +130,7 @@ def evaluate_retrieval(
     texts = _corrected(options.systems, collection, asked)
     dense = [text for system in options.systems if system.rank is None for text in _all(texts[system.name])]
     keep = any(system.rank_with_encoder is not None for system in options.systems)
-    itself = {
-        query: place
-        for query, place in collection.queries_in_corpus().items()
-        if collection.document_ids[place] not in collection.relevant.get(query, {})
-    }
+    itself = collection.queries_in_corpus()
     depth = DEPTH + bool(itself)
     search = _DenseSearch(model, options.index, precision, shared, depth=depth, keep=keep, forms=forms)
     if dense:

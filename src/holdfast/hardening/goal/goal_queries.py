@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from holdfast.data.beir import CLEAN as CLEAN_FILE
 from holdfast.data.beir import Collection, collection_folder, read_collection
-from holdfast.edits.edit import ENGLISH
-from holdfast.edits.noise import Noise, noise_edits, noisy
+from holdfast.edits.noise import Noise, needs_english, noisy
 from holdfast.edits.words import Words
 from holdfast.evaluation.pseudo_queries import pseudo_queries
 from holdfast.evaluation.retrieval_table import version_name
@@ -130,8 +129,7 @@ def usable_noise(noise: Sequence[Noise], *, english: bool) -> tuple[list[Noise],
     """Return the kinds of noise that can be made, and the reasons why the others cannot, by their names."""
     usable, reasons = [], {}
     for each in noise:
-        (edit,) = noise_edits([each.kind])
-        if edit.LANGUAGE == ENGLISH and not english:
+        if needs_english(each.kind) and not english:
             reasons[each.kind] = "the texts are not in English"
         else:
             usable.append(each)
@@ -171,7 +169,6 @@ def _labelled(collection: Collection, noise: Sequence[Noise], seed: int, half: i
         if own.name != CLEAN_FILE and all(query in texts for query in asked):
             name = version_name(own.name)
             versions[own.name if name in versions else name] = [texts[query] for query in asked]
-    documents = collection.queries_in_corpus()
-    itself = np.array([documents.get(query, -1) for query in asked], dtype=np.int64)
-    itself[(relevant == itself[:, None]).any(axis=1)] = -1  # as `evaluate --tasks retrieval`
-    return QueryGroup(COLLECTION, versions, relevant, list(collection.documents()), itself if documents else None)
+    own_places = collection.queries_in_corpus()
+    itself = np.array([own_places.get(query, -1) for query in asked], dtype=np.int64) if own_places else None
+    return QueryGroup(COLLECTION, versions, relevant, list(collection.documents()), itself)
