@@ -213,6 +213,31 @@ def test_another_language_is_trained_with_typing_alone(
     assert settings(corpus="german.txt").training().options["edits"] == "typing"
     assert settings(corpus="german.txt", options={"edits": "speech"}).training().options["edits"] == "speech"
     assert settings(corpus="-").usable_edits() == (["typing", "speech"], {}), "standard input is read once"
+    assert settings(corpus="-", language="de").usable_edits()[0] == ["typing"]
+
+
+def test_a_language_that_is_given_is_not_detected_and_one_that_is_assumed_is_told(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("num2words")
+    pytest.importorskip("symspellpy")
+    audited = []
+    monkeypatch.setattr("holdfast.hardening.hardening_run.train", lambda *_, **__: {})
+    monkeypatch.setattr("holdfast.hardening.hardening_run.prepare_inputs", audited.append)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # the library is not installed
+    assumed = "language: en, assumed: to detect it, pip install 'holdfast[attacks]', or give --language\n"
+    for more, lines in (([], assumed), (["--language", "DE"], "against typing alone: the texts are not in English\n")):
+        assert main(["harden", "old", "--corpus", "mine.txt", "--output", "new", *more]) == 0
+        assert capsys.readouterr().err == lines
+    assert [each.language for each in audited] == [None, "DE"]
+    german = settings(corpus="mine.txt", language="de")
+    texts, spelling = german.texts_to_train_on()
+    assert texts.language == spelling.language == texts.choose(None).language == "de"
+    assert texts.record()["language"] == "de"
+    assert main(["harden", "old", "--corpus", "mine.txt", "--output", "new", "--language", "german"]) == 2
+    assert (
+        "--language takes a code of two letters (ISO 639-1), such as en or de, not 'german'" in capsys.readouterr().err
+    )
 
 
 def test_what_is_said_of_the_training_reaches_it(here: Path) -> None:

@@ -75,6 +75,7 @@ def matches(result: Mapping[str, Any], settings: AuditSettings) -> bool:
         and protocol.get("items") == selection_of(settings).record()
         and protocol.get("misspellings") == _misspellings_record(settings)
         and protocol.get("forms", []) == [str(form) for form in parse_forms(settings.forms)]
+        and (settings.language is None or settings.language.lower() == protocol["language"]["code"])
         and settings.masked_lm in (None, protocol["resources"]["masked_lm"])
         and protocol["texts"]["sha256"] == texts_of(settings).sha256
     )

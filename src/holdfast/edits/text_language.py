@@ -67,9 +67,9 @@ def check_language(code: str) -> None:
         raise UserError(f"--language takes a code of two letters (ISO 639-1), such as en or de, not {code!r}")
 
 
-def language_of_corpus(texts: Iterable[str]) -> Language:
-    """Return the language of a corpus by its first texts, which is all that is read of it."""
-    return language_of(list(itertools.islice(texts, _SAMPLE)), None)
+def language_of_corpus(texts: Iterable[str], given: str | None = None) -> Language:
+    """Return the language of a corpus: the one given, else by its first texts, which is all that is read of it."""
+    return language_of(list(itertools.islice(texts, _SAMPLE)) if given is None else [], given)
 
 
 def language_of(texts: Sequence[str], given: str | None) -> Language:

@@ -24,19 +24,21 @@ class CorpusSpelling:
 
     Args:
         texts: returns a stream of the texts.
+        language: their language; None: detect it.
 
     Attributes:
         reason: why there is none, after it was needed; "" if there is one.
     """
 
     texts: Callable[[], Iterator[str]]
+    language: str | None = None
     reason: str = field(default="", init=False)
     _made: SpellingCorrection | None = field(default=None, init=False)
 
     def correction(self) -> SpellingCorrection | None:
         """Return the correction, or None with a `reason`, such as texts that are not English."""
         if self._made is None and not self.reason:
-            language = language_of_corpus(self.texts())
+            language = language_of_corpus(self.texts(), self.language)
             if not language.is_english:
                 self.reason = f"the texts are not English ({language.code})"
                 return None

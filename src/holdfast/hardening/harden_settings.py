@@ -18,6 +18,7 @@ from holdfast.training.train_config import TrainConfig
 
 if TYPE_CHECKING:
     from holdfast.data.beir import Collection
+    from holdfast.edits.text_language import Language
     from holdfast.hardening.corpus_spelling import CorpusSpelling
     from holdfast.hardening.goal.mixed_texts import MixedTexts
 
@@ -58,6 +59,8 @@ class HardenSettings(RolePromptOptions):
         synonyms: Against noise and these: neighbours, wordnet, a file of lists or vectors, or several joined by commas;
             auto: neighbours and wordnet, those that are at hand; none.
         options: Option of the method `anchored`; repeatable.
+        language: Language of the corpus and the audited texts (en, de, ...); None: detected with the extra `attacks`,
+            else English. Noise, vocabulary and spelling that need English are left out elsewhere.
         column: Column of the corpus that holds the sentences.
         max_chars: Longest line of the corpus, in characters.
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
@@ -98,6 +101,7 @@ class HardenSettings(RolePromptOptions):
     misspellings: Annotated[Path | None, Spelling(metavar="FILE")] = None
     synonyms: Annotated[str, Spelling(metavar="NAME|FILE")] = NONE
     options: Assignments = field(default_factory=dict)
+    language: Annotated[str | None, Spelling(metavar="CODE")] = None
     column: str | None = None
     max_chars: int = 10_000
     data: Folder | None = None
@@ -164,24 +168,25 @@ class HardenSettings(RolePromptOptions):
         from holdfast.edits.noise import Noise
         from holdfast.hardening.goal.goal_queries import usable_noise
 
-        usable, reasons = usable_noise(Noise.parse(",".join(EDITS)), english=self.corpus_is_english)
+        usable, reasons = usable_noise(Noise.parse(",".join(EDITS)), english=self.corpus_language.is_english)
         return [noise.kind for noise in usable], reasons
 
     @functools.cached_property
-    def corpus_is_english(self) -> bool:
-        """False if the corpus begins in another language; one that can be read only once counts as English.
+    def corpus_language(self) -> Language:
+        """The language of the corpus; one that can be read only once counts as English, unless it is given.
 
         Raises:
-            UserError: the corpus is missing or malformed.
+            UserError: the corpus is missing or malformed, or ``language`` is no code of a language.
         """
         from holdfast.data.corpus import read_corpus
         from holdfast.data.sources import read_once
-        from holdfast.edits.text_language import language_of_corpus
+        from holdfast.edits.edit import ENGLISH
+        from holdfast.edits.text_language import Language, language_of_corpus
 
-        if read_once(self.corpus, self.data):
-            return True
+        if self.language is None and read_once(self.corpus, self.data):
+            return Language(ENGLISH, None, "assumed: the corpus can be read only once; --language CODE tells another")
         texts = read_corpus(self.corpus, column=self.column, data=self.data, max_chars=self.max_chars)
-        return language_of_corpus(texts).is_english
+        return language_of_corpus(texts, self.language)
 
     @property
     def held_texts(self) -> int:
@@ -215,6 +220,7 @@ class HardenSettings(RolePromptOptions):
                 collection=collection,
                 tagger=lambda: Resources(SETS["light"], data=self.data).tagger,
                 evaluations=self.evaluations,
+                language=self.language,
                 sts_dev=sts_dev,
                 plain=texts.plain,
                 systems=dict if spelling is None else spelling.systems,
@@ -237,9 +243,10 @@ class HardenSettings(RolePromptOptions):
             kept_out=None if self.retrieval is None else self._labelled_queries,
             prompts=self,
             typo_vocabulary=self._typo_vocabulary(),
+            language=self.language,
         )
         # `choose` is called after the texts were read.
-        spelling = CorpusSpelling(texts.all_texts) if self.spelling else None
+        spelling = CorpusSpelling(texts.all_texts, self.language) if self.spelling else None
         return texts, spelling
 
     @functools.cached_property

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.audit import AuditSettings, audit
 from holdfast.audit.audit_inputs import matches, prepare_inputs
 from holdfast.data.sources import read_once
+from holdfast.edits.text_language import check_language
 from holdfast.errors import EndsRun, UserError
 from holdfast.evaluation.pairing.audited import is_paired
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, Side
@@ -69,6 +70,8 @@ def harden(
     check_numbers(settings)  # before audits, which take minutes
     settings.refuse_unread()
     settings.check_misspellings()
+    if settings.language is not None:
+        check_language(settings.language)
     folder = resolve_model(settings.model)
     if settings.pooling is None and not (folder / "modules.json").exists() and not is_model2vec(folder):
         raise UserError(
@@ -130,7 +133,9 @@ def harden(
 
 def _perturbations(settings: HardenSettings) -> str:
     """Return lines about the perturbations in training that depend on what is installed and at hand, else ""."""
-    lines = []
+    language = settings.corpus_language
+    assumed = language.line() if language.confidence is None else None
+    lines = [] if assumed is None else [assumed]
     if "edits" not in settings.options:
         usable, reasons = settings.usable_edits()
         lines += [f"against {' and '.join(usable)} alone: {reason}" for reason in reasons.values()]
@@ -150,6 +155,7 @@ def _audit_settings(settings: HardenSettings, model: str, name: str, masked_lm: 
         texts=settings.texts,
         examples=settings.examples,
         masked_lm=masked_lm,
+        language=settings.language,
         pooling=settings.pooling if name == BEFORE else None,
         seed=settings.seed,
         data=settings.data,

@@ -57,6 +57,7 @@ class GoalChoice:
         collection: the content of ``retrieval``.
         tagger: returns a part-of-speech tagger for changes of the meaning, or raises a `UserError`.
         evaluations: evaluations of the run.
+        language: the language of the held-out texts; None: detect it.
         systems: returns functions of a query's text, by name, with which both encoders are measured at the end.
         sts_dev: returns the evaluator of STS-B dev, which is logged and chooses nothing; None: it is not at hand.
         weights: weights of the interpolations with the original.
@@ -73,6 +74,7 @@ class GoalChoice:
     collection: Collection | None = None
     tagger: Callable[[], Tagger] | None = None
     evaluations: int = EVALUATIONS
+    language: str | None = None
     systems: Callable[[], Mapping[str, System]] = dict
     sts_dev: Callable[[int | None, ResolvedPrecision], StsDev] | None = None
     weights: Sequence[float] = WEIGHTS
@@ -103,7 +105,7 @@ class GoalChoice:
             return GoalEvaluator(None)
         self._original = weights_of(model)
         self._parameters = [name for name, _ in model.named_parameters(remove_duplicate=False)]
-        self._language = language_of_corpus(self.held.documents)
+        self._language = language_of_corpus(self.held.documents, self.language)
         self._noise, reasons = usable_noise(self.noise, english=self._language.is_english)
         for kind, reason in reasons.items():
             self._print(f"{kind} noise is not measured: {reason}")

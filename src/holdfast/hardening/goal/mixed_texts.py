@@ -79,6 +79,7 @@ class MixedTexts:
             the model has its choice already.
         typo_vocabulary: number of misspellings that become entries of the model's vocabulary, at most; None: as many as
             it has entries, up to `MISSPELLINGS`, where they can be added.
+        language: the language of the texts; None: detect it.
 
     Attributes:
         held: what is held out, after `open` in the first process; None: nothing.
@@ -101,6 +102,7 @@ class MixedTexts:
     kept_out: Callable[[], Iterable[str]] | None = None
     prompts: RolePromptOptions | None = None
     typo_vocabulary: int | None = 0
+    language: str | None = None
     held: Held | None = field(default=None, init=False)
     plain: PlainVocabulary | None = field(default=None, init=False)
     _holds_out: bool = field(default=False, init=False)
@@ -113,6 +115,7 @@ class MixedTexts:
         """Return the settings that decide on the texts."""
         record: dict[str, Any] = {"held_out": [self.held_texts, self.held_queries]}
         record |= {"typo_vocabulary": AUTO if self.typo_vocabulary is None else self.typo_vocabulary}
+        record |= {} if self.language is None else {"language": self.language}
         given = {} if self.prompts is None else self.prompts.prompt_settings
         if of_documents := {name: given[name] for name in given if name.startswith("document_")}:
             record["prompts_of_documents"] = of_documents  # the others are in the record of the training
@@ -183,7 +186,7 @@ class MixedTexts:
             reason = "its vectors are static"
         elif not takes_misspellings(model):
             reason = "its tokeniser is not one of WordPieces"
-        elif not language_of_corpus(self.all_texts()).is_english:
+        elif not language_of_corpus(self.all_texts(), self.language).is_english:
             reason = "the corpus is not in English"
         self._vocabulary_line = f"no misspellings are added to the vocabulary: {reason}"
         return 0 if reason else min(MISSPELLINGS, len(model.tokenizer.get_vocab()))
