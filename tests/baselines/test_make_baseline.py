@@ -120,6 +120,22 @@ def test_whitening_whitens_the_corpus_it_was_fitted_on(lm: Path, corpus: Path, t
     assert protocol["corpus"]["sentences"] == protocol["corpus"]["drawn"] == 300
 
 
+def test_the_prompt_of_the_fitted_vectors_is_that_of_the_folder(
+    lm: Path, corpus: Path, tmp_path: Path, make_encoder_model: Callable[..., Any]
+) -> None:
+    lines = corpus.read_text().splitlines()
+    encoder = make_encoder_model("bert", pooling="mean")
+    encoder.prompts, encoder.default_prompt_name = {"query": "the dog "}, "query"
+    encoder.save_pretrained(str(tmp_path / "prompted"))
+    for number, given in enumerate(({"prompt": "a cat "}, {"no_prompt": True}, {})):
+        for model in (tmp_path / "prompted", *([lm] if given else [])):
+            folder = tmp_path / f"w{number}{model.name}"
+            make("whitening", folder, model=str(model), corpus=str(corpus), dimensions=6, **given)
+            vectors = load_sentence_transformer(str(folder), device="cpu").encode(lines)
+            np.testing.assert_allclose(vectors.mean(axis=0), 0, atol=1e-4)
+            np.testing.assert_allclose(np.cov(vectors.T, bias=True), np.eye(6), atol=1e-3)
+
+
 def test_few_sentences_give_fewer_dimensions_and_say_so(lm: Path, corpus: Path, tmp_path: Path) -> None:
     result = make("whitening", tmp_path / "w", model=str(lm), corpus=str(corpus), sentences=8, pooling="mean")
     assert result["dimensions"] == result["fit"]["rank"] == 7

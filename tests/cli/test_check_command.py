@@ -272,6 +272,32 @@ def search(data: str, share: float, system: str = "encoder", split: str = "queri
     return {**row, "data_sha256": data, "items": dict.fromkeys(metrics, found)}
 
 
+def test_dev_and_test_of_a_task_have_names_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    def rows(dev: float, test: float) -> list[dict[str, Any]]:
+        predicted = {name: [int(i < share * 40) for i in range(40)] for name, share in (("dev", dev), ("test", test))}
+        return [
+            {
+                "task": "mr",
+                "split": split,
+                "n": 40,
+                "source": "mr",
+                "metrics": {"accuracy": 2.5 * sum(found)},
+                "items": {"correct": found},
+            }
+            for split, found in predicted.items()
+        ]
+
+    base = write("base.json", rows(0.9, 0.9), kind="finetune")
+    worse = write("worse.json", rows(0.9, 0.4), kind="finetune")
+    code, out, _ = run(capsys, worse, "--against", base)
+    assert (code, re.findall(r"failed: (\S+) ", out)) == (1, ["mr.accuracy"])
+    assert "2 conditions: 1 failed" in out
+    assert run(capsys, worse, "--fail-if", "mr.accuracy < 50")[0] == 1
+    assert run(capsys, worse, "--fail-if", "mr.dev.accuracy < 50")[0] == 0
+    dev = write("dev.json", rows(0.9, 0.9)[:1], kind="finetune")
+    assert run(capsys, dev, "--fail-if", "mr.accuracy < 50")[0] == 0, "dev is the whole where nothing else is measured"
+
+
 def test_each_search_has_a_name_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     systems = [("a", "encoder"), ("a", "hybrid"), ("b", "encoder"), ("b", "hybrid")]
     names = ["retrieval.a.queries", "retrieval.a.queries.hybrid", "retrieval.b.queries", "retrieval.b.queries.hybrid"]

@@ -83,6 +83,21 @@ def test_the_model_brings_the_settings_it_was_trained_with(here: Path, capsys: p
     assert "from lm/run.json" in capsys.readouterr().out
 
 
+def test_the_model_brings_the_prompt_it_was_trained_with(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def first(record: dict[str, Any], *more: str) -> tuple[Any, list[str]]:
+        (here / "lm" / "run.json").write_text(json.dumps({"method": "l2p-csr", "options": {}, **record}))
+        assert main(["masks", "lm", *TEXTS, "--draws", "1", "--json", *more]) == 0
+        result = json.loads(capsys.readouterr().out)
+        return result["protocol"].get("prompt"), result["texts"][0]["tokens"]
+
+    without = ["[CLS]", "the", "old", "man", "sleeps", "[SEP]"]
+    prompt, tokens = first({"prompt": "a big "})
+    assert prompt == "a big "
+    assert tokens == first({}, "--prompt", "a big ")[1] != without
+    assert first({"prompt": "a big "}, "--no-prompt")[1] == without
+    assert first({"prompt": None}) == first({}) == (None, without)
+
+
 def test_sentences_from_files(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "mine.txt").write_text("the woman sings\nthe old man sleeps\n\n")
     (here / "others.txt").write_text("a cat eats\nthe woman sings\na dog runs\nchild plays\n")

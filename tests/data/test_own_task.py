@@ -58,6 +58,9 @@ def test_numbers_as_classes_keep_their_order(tmp_path: Path) -> None:
     assert (found.classes, found.labels) == (["1", "2", "10"], [2, 1, 0, 2])
     rows = [{"sentence": f"s{n}", "label": n} for n in (10.5, -2, 1.5, -1, 2)]
     assert load_labelled(jsonl(tmp_path / "signed.jsonl", *rows), "all").classes == ["-2", "-1", "1.5", "2", "10.5"]
+    rows = [{"sentence": f"s{n}", "label": label} for n, label in enumerate((0, 1, 1.0, "b", "1"))]
+    found = load_labelled(jsonl(tmp_path / "mixed.jsonl", *rows), "all")
+    assert (found.classes, found.labels) == (["0", "1", "b"], [0, 1, 1, 2, 1]), "1 and 1.0 are one class"
     long = "9" * 5000  # more digits than int() takes
     found = load_labelled(table(tmp_path / "my.tsv", HEAD, f"a dog\t{long}", "a cat\t10", "a cow\t010", "b\tc"), "all")
     assert found.classes == ["010", "10", long, "c"]
@@ -127,6 +130,11 @@ def test_what_is_wrong_with_a_file(rows: tuple[str, ...], message: str, tmp_path
 BAD_LINES = [
     ('{"sentence": "a", "label": 1}\n{"sentence": "b"}', "my.jsonl:2: no column 'label'"),
     ('{"sentence": "a", "label": 1}\n{"sentence": null, "label": 1}', "my.jsonl:2: the column 'sentence' is missing"),
+    (
+        '{"sentence": "a", "label": 1}\n{"sentence": "b", "label": NaN}',
+        "my.jsonl:2: the label is nan, which is no label",
+    ),
+    ('{"sentence": "a", "label": 1e400}', "my.jsonl:1: the label is inf, which is no label"),
     ('{"sentence": "a", "label": true}', "my.jsonl:1: the column 'label' holds bool"),
     ('{"sentence": ["a"], "label": "x"}', "my.jsonl:1: the column 'sentence' holds list"),
     ('{"sentence": "a", "label": "x"', "my.jsonl:1: not valid JSON"),

@@ -32,6 +32,14 @@ def test_each_text_of_all_splits_is_a_line(data: Path, tmp_path: Path) -> None:
     )
 
 
+def test_own_tasks_with_scores_have_texts_too(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    one.write_text('{"text": "A dog.", "score": 1}\n{"text": "A cat.", "score": 2.5}\n')
+    two.write_text('{"sentence1": "A dog.", "sentence2": "Two.", "score": 1}\n')
+    assert write_texts([str(one), str(two)], tmp_path / "texts.txt") == 3
+    assert (tmp_path / "texts.txt").read_text(encoding="utf-8") == "A dog.\nA cat.\nTwo.\n"
+
+
 def test_a_missing_split_leaves_no_file(data: Path, tmp_path: Path) -> None:
     (data / "stsb" / "test.tsv").unlink()
     with pytest.raises(UserError, match="stsb"):

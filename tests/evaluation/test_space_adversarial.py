@@ -234,5 +234,9 @@ def test_of_a_classifier_on_a_frozen_encoder_it_is_that_encoder(
     vectors = load_space_encoder(str(tmp_path / "frozen")).encode(texts)
     assert vectors.shape == (2, 16)
     assert vectors == pytest.approx(encoder.encode(texts), abs=1e-5)
+    with pytest.raises(
+        UserError, match="frozen is a classifier on an encoder with a pooling of its own: leave --pooling out"
+    ):
+        load_space_encoder(str(tmp_path / "frozen"), pooling="cls")
     with pytest.raises(UserError, match="attacked pairs"):
         check_single_texts(str(tmp_path / "frozen"), [pairs_of(with_other=True)])

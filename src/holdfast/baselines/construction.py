@@ -34,7 +34,7 @@ from holdfast.progress import stage
 from holdfast.results import new_result, write_result
 from holdfast.runs.run_folder import LOCK_FILE, alone
 from holdfast.runs.run_log import RESULT_FILE
-from holdfast.text_prompts import PromptOptions, prompt_protocol
+from holdfast.text_prompts import PromptOptions, prompt_protocol, prompts_with_default
 from holdfast.training.export import export
 
 
@@ -220,6 +220,9 @@ def _loaded(
     identity = model_identity(resolve_model(settings.model))
     with stage(console, f"loading {settings.model}", announce=False):
         model, pooling_name = load_pooled(settings.model, pooling, prompts)
+    if prompts is not None:  # what is fitted to vectors with this prompt is of use with it alone
+        named, model.default_prompt_name = prompts_with_default(model)
+        model.prompts = {**named}
     protocol = {
         "base_model": settings.model,
         "base_model_sha256": identity["model_sha256"],

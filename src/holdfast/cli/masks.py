@@ -90,8 +90,9 @@ def masks(given: MasksSettings, call: Call) -> None:
         folder = resolve_model(given.model)
         settings = _settings(folder, given.options, given.max_length)
         rest = _others(texts, given.others, given.batch_size, given.data)
+        prompts = given if given.prompt_settings else settings.prompts
         with stage(call.progress, f"loading {given.model}", announce=False):
-            encoder = load_sentence_transformer(given.model, pooling=given.pooling, prompts=given)
+            encoder = load_sentence_transformer(given.model, pooling=given.pooling, prompts=prompts)
         began = time.monotonic()
         cuts = Cuts()
         if line := lowered_line(settings.max_length, text_limit(encoder, added_tokens(encoder)), given.model):

@@ -7,6 +7,7 @@ name, or ``score``, a number. An ``id`` may identify the rows. Other columns are
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,8 @@ def _text(record: dict[str, Any], name: str, where: str) -> str:
     value = record.get(name)
     # JSON may give a class or a score as a number; 1.0 and 1 are the same score, and true is not a class.
     if name in ("label", "score") and isinstance(value, (int, float)) and not isinstance(value, bool):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"{where}: the {name} is {value}, which is no {name}: correct or remove the row")
         return str(value)
     if name not in record:
         raise UserError(f"{where}: no column {name!r}{did_you_mean(name, record)}: {_ADVICE}")

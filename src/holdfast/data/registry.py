@@ -34,6 +34,7 @@ HIDDEN = "-1"
 """The label of GLUE's test sets, which are published without their labels."""
 _NO_LABEL = ("-", HIDDEN)
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+_WHOLE = re.compile(r"-?[0-9]+\.0+")
 _SIGNED = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
@@ -200,7 +201,7 @@ def load_labelled(
     if known.is_own and all(row[2] == HIDDEN for row in kept):
         hidden = f"every label of {source} is -1, which is how GLUE hides those of its test sets"
         raise UserError(f"{kept[0][0]}: {hidden}: get the labels, or leave this split out")
-    names = list(known.classes or classes or sorted({row[2] for row in kept}, key=_class_order))
+    names = list(known.classes or classes or _classes_in(row[2] for row in kept))
     labels = [_class(value, names, where, known.is_own) for where, _, value, _ in kept]
     second = [texts[1] for _, texts, _, _ in kept] if len(known.columns) == 2 else None
     lines = ("\t".join([*row[1], names[label]]) for row, label in zip(kept, labels, strict=True))
@@ -365,6 +366,14 @@ def _class_order(name: str) -> tuple[bool, Decimal, str]:
     """Return a sort key: numbers in numerical order, then names in alphabetical order."""
     number = _SIGNED.fullmatch(name) is not None
     return not number, Decimal(name if number else 0), name  # int() refuses more than 4,300 digits
+
+
+def _classes_in(values: Iterable[str]) -> list[str]:
+    """Return the distinct classes in their order; 1 and 1.0 are one class."""
+    classes: dict[str, str] = {}
+    for name in sorted(set(values), key=_class_order):
+        classes.setdefault(name.rstrip("0").removesuffix(".") if _WHOLE.fullmatch(name) else name, name)
+    return list(classes.values())
 
 
 def _class(value: str, classes: list[str], where: str, is_own: bool) -> int:

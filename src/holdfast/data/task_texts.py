@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from holdfast.data.registry import load_labelled, load_pairs
+from holdfast.data.registry import load_graded, load_labelled
 from holdfast.data.tasks import task_named
 from holdfast.files import write_text
 
@@ -17,7 +17,7 @@ def write_texts(tasks: Sequence[str], output: Path, *, data: Path | None = None)
     """Write the distinct texts of all splits of tasks to a file, one a line, and return their number.
 
     Args:
-        tasks: similarity tasks and tasks with classes; ``sts`` stands for the seven of `STS`.
+        tasks: tasks with scores or classes; ``sts`` stands for the seven of `STS`.
         output: the file to write.
         data: the data folder, as for `load_pairs`.
 
@@ -34,7 +34,13 @@ def _texts_of(name: str, data: Path | None) -> Iterator[str]:
     """Yield the texts of a task on one line each, in the order of its splits; empty ones are left out."""
     task = task_named(name)
     for split in task.splits:
-        load = load_pairs if task.kind == "sts" else load_labelled
-        rows = load(name, split.name, data=data)
-        for column in filter(None, (rows.sentences1, rows.sentences2)):
+        for column in _columns_of(name, task.kind, split.name, data):
             yield from filter(None, (" ".join(text.split()) for text in column))
+
+
+def _columns_of(name: str, kind: str, split: str, data: Path | None) -> list[Sequence[str]]:
+    """Return the texts of a split: one column, or two of pairs."""
+    if kind in ("sts", "regression"):
+        return list(zip(*load_graded(name, split, data=data).texts, strict=True))
+    rows = load_labelled(name, split, data=data)
+    return [rows.sentences1] if rows.sentences2 is None else [rows.sentences1, rows.sentences2]

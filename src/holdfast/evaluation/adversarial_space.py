@@ -248,7 +248,7 @@ def load_space_encoder(
     :func:`holdfast.models.load_sentence_transformer`.
 
     Raises:
-        UserError: the model cannot be loaded.
+        UserError: the model cannot be loaded, or a pooling is named for a classifier on a frozen encoder.
     """
     from holdfast.model_lookup import resolve_model
     from holdfast.models import load_sentence_transformer
@@ -256,6 +256,8 @@ def load_space_encoder(
     folder = resolve_model(spec)
     if not (folder / "modules.json").is_file() or not (folder / CLASSES_FILE).is_file():
         return load_sentence_transformer(spec, pooling=pooling, prompts=prompts)
+    if pooling is not None:
+        raise UserError(f"{spec} is a classifier on an encoder with a pooling of its own: leave --pooling out")
     from sentence_transformers import SentenceTransformer
 
     classifier = load_sentence_transformer(spec, scores=True)

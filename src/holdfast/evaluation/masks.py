@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from holdfast.number_ranges import in_range
 from holdfast.objectives.l2p_csr import L2PCSR
 from holdfast.prompt import template_length
 from holdfast.prompt_tokens import added_tokens
-from holdfast.text_prompts import prompt_of
+from holdfast.text_prompts import PromptOptions, prompt_of
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -85,12 +85,14 @@ class Settings:
         source: the file that the options come from, or None for the defaults.
         head: a file with the trained head, or None for no head (an exported model has none).
         max_length: tokens per sentence, without a prompt's template; longer sentences are cut as in training.
+        prompts: the prompt of the training.
     """
 
     options: Mapping[str, Any]
     source: Path | None
     head: Path | None
     max_length: int = 32
+    prompts: PromptOptions = field(default_factory=PromptOptions)
 
 
 @dataclass(frozen=True)
@@ -139,8 +141,15 @@ def trained_settings(folder: Path) -> Settings:
             head = folder / _OBJECTIVE_FILE if is_checkpoint and options.get("head") != "none" else None
             options.pop("head", None)
             length = (protocol.get("training") or {}).get("max_length", Settings.max_length)
-            return Settings(options, path, head, int(length))
+            return Settings(options, path, head, int(length), _prompt_in(protocol))
     return Settings({}, None, None)
+
+
+def _prompt_in(protocol: Mapping[str, Any]) -> PromptOptions:
+    """Return the prompt of a training as options; the default, if the model had no prompts."""
+    if "prompt" not in protocol:
+        return PromptOptions()
+    return PromptOptions(prompt=protocol["prompt"]) if protocol["prompt"] else PromptOptions(no_prompt=True)
 
 
 def _read_record(path: Path) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,8 @@ def measured(result: Mapping[str, Any], *others: Mapping[str, Any]) -> dict[str,
     """Return the rows of a result by name.
 
     The name of an item of an audit is that on the card (``typos``, ``case.lower``); that of another row is its task,
-    the collection of queries if these results have several, its split unless it is the whole of the data, the recipe of
+    the collection of queries if these results have several, its split unless it is the whole of the data (``dev`` is
+    named where these results have the task's test split too), the recipe of
     an attack, the system of a search unless it is the encoder alone, the model whose adversarial texts were tried, and
     the form of the vectors, with dots. Blanks and "=" of the noise in a split are "-".
 
@@ -71,8 +72,10 @@ def measured(result: Mapping[str, Any], *others: Mapping[str, Any]) -> dict[str,
     Raises:
         UserError: the result has no rows, or two of one name.
     """
-    collections = {row.get("data") for each in (result, *others) for row in each["results"] if row["task"] == RETRIEVAL}
-    rows = [Measured(_name(row, several=len(collections) > 1), row) for row in result["results"]]
+    known = [row for each in (result, *others) for row in each["results"]]
+    several = len({row.get("data") for row in known if row["task"] == RETRIEVAL}) > 1
+    tested = {row["task"] for row in known if row["split"] == "test"}
+    rows = [Measured(_name(row, several=several, tested=tested), row) for row in result["results"]]
     if not rows:
         raise UserError("the result holds no rows: nothing can be checked")
     named = {row.name: row for row in rows}
@@ -82,14 +85,15 @@ def measured(result: Mapping[str, Any], *others: Mapping[str, Any]) -> dict[str,
     return named
 
 
-def _name(row: Mapping[str, Any], *, several: bool) -> str:
+def _name(row: Mapping[str, Any], *, several: bool, tested: Collection[str]) -> str:
     if str(row["task"]).startswith(AUDIT_ITEM):
         return item_name(row)
-    system = row.get("system")
+    system, split = row.get("system"), row["split"]
+    whole = split in _WHOLE and not (split == "dev" and row["task"] in tested)
     parts = (
         row["task"],
         row.get("data") if several and row["task"] == RETRIEVAL else None,
-        "" if row["split"] in _WHOLE else row["split"],
+        None if whole else split,
         row.get("recipe"),
         None if system == ENCODER.name else system,
         row.get("made_against"),
