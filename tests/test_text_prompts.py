@@ -12,16 +12,22 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from transformers import AutoTokenizer
 
+from architectures import save_transformer
+from holdfast.adversary.gradient_encoder import GradientEncoder, recovered_texts
 from holdfast.cli import main
+from holdfast.encoder import Encoder
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
 from holdfast.input_limits import Cuts, limited_to
 from holdfast.models import load_sentence_transformer
+from holdfast.objectives.anchored import Anchored
 from holdfast.text_prompts import (
     PromptOptions,
     RolePromptOptions,
     choose_prompts,
+    preprocess_texts,
     prompt_of,
     prompt_protocol,
     refuse_prompts,
@@ -65,6 +71,49 @@ def test_vectors_are_those_of_encode_with_the_prompt(
     default = encode_sentences(load(folder), TEXTS)
     agree(default, SentenceTransformer(str(folder), device="cpu").encode(TEXTS))
     assert np.abs(default - expected).max() > 1e-2  # the prompts make a difference
+
+
+def test_the_first_token_behind_a_prompt_is_no_shortened_layer(prompted: Callable[..., Path], tmp_path: Path) -> None:
+    """With "cls" and ``include_prompt=False`` the vector is that of the first token of the text."""
+    model = SentenceTransformer(str(prompted("query")), device="cpu")
+    model[1] = Pooling(16, "cls", include_prompt=False)
+    model.save(str(tmp_path / "first"))
+    model = load(tmp_path / "first")
+    encoder = Encoder(model)
+    with torch.no_grad():
+        vectors = encoder.encode(encoder.tokenise(TEXTS))
+    np.testing.assert_allclose(vectors, encode_sentences(model, TEXTS), atol=1e-5)
+    with_prompt = SentenceTransformer(str(tmp_path / "first"), device="cpu")
+    with_prompt[1] = Pooling(16, "cls")
+    assert np.abs(with_prompt.encode(TEXTS) - vectors.numpy()).max() > 0.1
+
+
+TEMPLATE = "{% for message in messages %}<bos>{{ message['content'] }}{% endfor %}"
+
+
+def test_a_raw_decoder_reads_its_texts_without_the_chat_template(tmp_path: Path) -> None:
+    folder = save_transformer(tmp_path / "chat", "qwen3")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.chat_template = TEMPLATE
+    tokenizer.save_pretrained(folder)
+    in_template = SentenceTransformer(str(folder), device="cpu")
+    texts = ["the man runs", "a dog"]
+    assert in_template.tokenizer.decode(in_template.preprocess(texts)["input_ids"][0]) == "<bos>the man runs"
+    model = load(folder)
+    features = preprocess_texts(model, texts)
+    assert recovered_texts(model, features) == texts
+    assert model.tokenizer.decode(features["input_ids"][0]) == "the man runs<eos>"
+    model.save(str(tmp_path / "plain"))
+    again = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
+    np.testing.assert_allclose(again.encode(texts), encode_sentences(model, texts), atol=1e-5)
+    # One that is in use with its template keeps it, and no method changes texts inside it.
+    in_template.save(str(tmp_path / "template"))
+    used = load(tmp_path / "template")
+    np.testing.assert_allclose(encode_sentences(used, texts), in_template.encode(texts), atol=1e-5)
+    with pytest.raises(UserError, match="the noise in training cannot separate a text from the chat template"):
+        Anchored(used)
+    with pytest.raises(UserError, match="an attack with gradients cannot separate a text from the chat template"):
+        GradientEncoder(Encoder(used), torch.nn.Identity(), lambda z, _: z.sum())
 
 
 def test_pooling_without_the_prompt_differs(prompted: Callable[..., Path]) -> None:

@@ -122,8 +122,10 @@ def _search(root: nn.Module, run: Callable[[dict[str, Any]], Any]) -> BackbonePa
     names = [name for name, output in outputs if output is entering]
     ends = [name for name, _ in outputs]
     # The last one is the outermost, and behind a dropout that does nothing now.
-    if not names or ends.count(names[-1]) != 1:
+    if not names:
         return "it changes its embeddings, outside any module, before they enter the first layer"
+    if ends.count(names[-1]) != 1:  # what is changed there would change there too
+        return f"the module that gives its embeddings to the first layer ({names[-1]}) runs again elsewhere"
     return BackboneParts(_model_around(root, layers), names[-1], layers, 1 + len(further))
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _LIBRARIES = ("transformers", "sentence_transformers", "huggingface_hub")
 _REPORT_ROW = re.compile(r"(\S.*?)\s*\|\s*(UNEXPECTED|MISSING|MISMATCH)\s*\|(.*)")
 _SHAPES = re.compile(r"ckpt: torch\.Size\(\[(.*?)\]\) vs model:\s*torch\.Size\(\[(.*?)\]\)")
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _PASSING = re.compile(
     r"deprecat|will be removed|is_decoder|LOAD REPORT|seem corrupted|[be]os_token_id must be", re.IGNORECASE
 )
@@ -335,7 +335,7 @@ class _WarningCollector(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(Exception):  # the arguments do not fit the message
-            self.lines.append(_COLOUR.sub("", record.getMessage()))
+            self.lines.append(COLOUR.sub("", record.getMessage()))
 
 
 def _report(caught: list[str]) -> list[tuple[str, str, str]]:

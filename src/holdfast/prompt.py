@@ -283,10 +283,13 @@ def _holds(state: Any, value: str) -> bool:
 
 
 def pools_one_token(model: SentenceTransformer) -> bool:
-    """Return True if the last layer's output is used at one token only: the first, or a prompt's [MASK]."""
+    """Return True if the last layer's output is used at one token only: the first, or a prompt's [MASK].
+
+    Without the tokens of a prompt (``include_prompt=False``) "cls" is the first token behind it, which differs by text.
+    """
     _, *after = model.children()
     if Prompt.of(model) is not None:
         return True
-    if not after or not isinstance(after[0], Pooling) or after[0].pooling_mode != "cls":
+    if not after or not isinstance(after[0], Pooling) or after[0].pooling_mode != "cls" or not after[0].include_prompt:
         return False
     return all(isinstance(module, (Dense, Normalize)) for module in after[1:])

@@ -260,6 +260,19 @@ def prompts_with_default(model: SentenceTransformer) -> tuple[dict[str, str], st
     return {**prompts, name: text}, name
 
 
+def refuse_chat_template(model: SentenceTransformer, what: str) -> None:
+    """Refuse a model that puts each text into the chat template of its tokeniser, as its modality "message" does.
+
+    Raises:
+        UserError: it does; ``what`` needs the text without the template.
+    """
+    if any("message" in (getattr(module, "modality_config", None) or {}) for module in model.children()):
+        raise UserError(
+            f"{what} cannot separate a text from the chat template around it: in the model's sentence_bert_config.json "
+            'remove "message" from modality_config, if its texts are to be read without the template'
+        )
+
+
 def task_of(model: SentenceTransformer, role: Role | None) -> dict[str, Role]:
     """Return the keyword with which a model tells its routes the side of a text; empty without a side."""
     return {} if role is None or (_routers(model) and not has_route(model, role)) else {"task": role}

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from holdfast.backends import graph_encoder, graph_export, graph_files, graph_of_model
 from holdfast.backends.backend_options import BACKENDS, Backend, refuse_precision
@@ -182,6 +183,21 @@ def test_a_graph_in_the_folder_is_read_as_it_is(
         encoded(folder, sentences, "onnx=model_qint8.onnx")
 
 
+def test_a_graph_of_before_a_training_is_reported(folder: Path, sentences: list[str]) -> None:
+    exported(folder, folder / "onnx" / "model.onnx")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Notice)
+        encoded(folder, sentences, "onnx")
+    model = load_sentence_transformer(str(folder), device="cpu")
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.1 * weight.std() * torch.randn_like(weight) if weight.numel() > 1 else 0
+    model.save(str(folder))
+    with pytest.warns(Notice, match=r"gives other vectors than the model's weights \(mean cosine 0\.[5-9]"):
+        encoded(folder, sentences, "onnx")
+
+
 def test_openvino_files_in_the_folder_are_read(folder: Path, sentences: list[str], cache: Path) -> None:
     openvino = pytest.importorskip("openvino")
     exported(folder, folder / "model.onnx")
@@ -226,6 +242,19 @@ def test_a_graph_of_a_fixed_length_is_one_line(folder: Path, monkeypatch: pytest
     run = graph_of_model.run_graph
     monkeypatch.setattr(graph_of_model, "run_graph", lambda session, batch: run(session, batch)[:, 0])
     with pytest.raises(UserError, match="the graph gives numbers of the shape"):
+        load_sentence_transformer(str(folder), backend=Backend.parse("onnx"))
+
+
+def test_the_cause_of_a_failed_export_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        try:
+            raise ValueError("\x1b[96mno such operator\x1b[0m: mask")
+        except ValueError as error:
+            raise RuntimeError("This is step 1/3 of exporting the model") from error
+
+    monkeypatch.setattr(graph_export, "_traced", fail)
+    monkeypatch.setattr(graph_export, "_from_program", fail)
+    with pytest.raises(UserError, match=r"bert cannot be exported to ONNX \(no such operator: mask\): use --backend"):
         load_sentence_transformer(str(folder), backend=Backend.parse("onnx"))
 
 

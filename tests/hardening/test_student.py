@@ -111,6 +111,14 @@ def test_layers_of_a_decoder_keep_their_attention(
     np.testing.assert_allclose(saved.encode(texts), student.encode(texts), atol=1e-5)
 
 
+def test_layers_of_a_teacher_that_cuts_its_vectors_cut_them_too(teacher: SentenceTransformer) -> None:
+    teacher.truncate_dim = 8
+    student, projection = build_student(TeacherLayers(4), teacher, never, 8)
+    assert (projection, student.truncate_dim) == (None, 8)
+    texts = ["the man sleeps", "a dog runs in the park"]
+    np.testing.assert_allclose(student.encode(texts), teacher.encode(texts), atol=1e-6)
+
+
 def test_rotary_positions_are_only_allowed(make_encoder_model: Callable[..., Any]) -> None:
     model = make_encoder_model("qwen3")
     texts = ["the dog runs", " ".join(["the old man sleeps on the bed"] * 20)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml
 
+from holdfast.card_terms import terms_of
 from holdfast.model_lookup import model_identity
 from holdfast.models import load_sentence_transformer
 from holdfast.runs.best_weights import KeepBest
@@ -75,6 +78,35 @@ def test_the_card_tells_method_corpus_protocol_and_how_to_load(tiny: Path, corpu
         assert words in card, words
     assert "Not measured" in card
     assert "1,131 of the 1,500 pairs" not in card, "nothing was chosen on STS-B dev"
+
+
+def test_the_card_passes_the_licence_of_the_base_model_on(
+    tiny: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def front(base: Path, name: str) -> dict[str, Any]:
+        train(config(base, corpus, tmp_path / name))
+        text = (tmp_path / name / "README.md").read_text(encoding="utf-8")
+        found: dict[str, Any] = yaml.safe_load(text.split("---")[1])
+        return found
+
+    base = tmp_path / "base"
+    shutil.copytree(tiny, base)
+    card = "---\nlicense: cc-by-nc-4.0\nlanguage: [de, en]\ntags: [theirs]\nlicense_link: {a: b}\n---\n# A model\n"
+    (base / "README.md").write_text(card, encoding="utf-8")
+    found = front(base, "licensed")
+    assert (found["license"], found["language"]) == ("cc-by-nc-4.0", ["de", "en"])
+    assert "theirs" not in found["tags"]
+    assert not {"license_link", "base_model"} & set(found), "no text, and no name of the hub"
+    for damaged in ("---\nlicense: [\n---\n", "no front matter", "---\n- a list\n---\n"):
+        (base / "README.md").write_text(damaged, encoding="utf-8")
+        assert terms_of(str(base)) == {}
+    (base / "README.md").write_text(card, encoding="utf-8")
+    monkeypatch.setattr("holdfast.card_terms.resolve_model", lambda name: base)
+    assert terms_of("acme/encoder") == {
+        "license": "cc-by-nc-4.0",
+        "language": ["de", "en"],
+        "base_model": "acme/encoder",
+    }
 
 
 def test_a_failure_before_the_first_checkpoint_leaves_nothing(

@@ -14,7 +14,7 @@ from holdfast.adversary.token_batches import in_batches, padded, tokens_first
 from holdfast.backbone import Features
 from holdfast.encoder import Encoder
 from holdfast.prompt_tokens import PROMPT_LENGTH, prompt_features, text_mask
-from holdfast.text_prompts import Role, prompt_of
+from holdfast.text_prompts import Role, prompt_of, refuse_chat_template
 
 Loss = Callable[[Tensor, Sequence[int]], Tensor]
 
@@ -29,6 +29,9 @@ class GradientEncoder:
         finished: returns, for n vectors and numbers, True for each text that is finished; None: never.
         steer: returns the ascent direction from z and v = ∇_z ℓ; None: v.
         role: side of the texts; the prompt of this side is put before each and is not part of its offsets.
+
+    Raises:
+        UserError: the encoder puts each text into a chat template.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class GradientEncoder:
         steer: Callable[[Tensor, Tensor], Tensor] | None = None,
         role: Role | None = None,
     ) -> None:
+        refuse_chat_template(encoder.model, "an attack with gradients")
         self._encoder, self._head, self.loss = encoder, head, loss
         self._finished, self._steer = finished, steer
         self._prompt = prompt_of(encoder.model, role) or ""

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from holdfast.backends.graph_sessions import OnnxSession, import_library
 from holdfast.errors import UserError, first_line
-from holdfast.loading import quiet
+from holdfast.loading import COLOUR, quiet
 from holdfast.models import evaluating
 from holdfast.precision import processor
 
@@ -95,13 +95,20 @@ def export_onnx(model: nn.Module, output: str, batches: list[dict[str, Tensor]],
             except Exception as error:  # any error of two exporters
                 if isinstance(error, ImportError):
                     import_library(error.name or "onnx", "an export to ONNX")
-                causes.append(first_line(error))
+                causes.append(_cause(error))
                 continue
             if difference <= TOLERANCE:
                 return
             causes.append(f"its numbers differ from torch's by {difference:.1g}")
     kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
     raise UserError(f"{spec}: {kind} cannot be exported to ONNX ({causes[-1]}): use --backend torch")
+
+
+def _cause(error: BaseException) -> str:
+    """Return the first cause of an exporter's error: the outer ones are advice for the authors of the model."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return COLOUR.sub("", first_line(error))
 
 
 def narrow_weights() -> bool:

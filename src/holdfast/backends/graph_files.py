@@ -29,6 +29,8 @@ _IN_FOLDER = {
     "openvino-bf16": "openvino/openvino_model.xml",
 }
 """The files that sentence-transformers stores in a model's folder."""
+PLAIN = tuple(_IN_FOLDER)
+"""The backends that read such a file, which is not quantised."""
 _CACHED = {
     "onnx": "onnx/model.onnx",
     "onnx-int8": "onnx/model_int8.onnx",

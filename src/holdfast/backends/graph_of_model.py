@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.backends.backend_options import Backend
 from holdfast.backends.graph_export import INPUTS, export_onnx, probes
-from holdfast.backends.graph_files import GraphFile, GraphSource, graph_file
+from holdfast.backends.graph_files import PLAIN, GraphFile, GraphSource, graph_file
 from holdfast.backends.graph_sessions import GraphSession, OnnxSession, OpenVinoSession
 from holdfast.errors import UserError, emit_notice, first_line
 from holdfast.models import evaluating
@@ -19,6 +19,8 @@ from holdfast.models import evaluating
 _LONGEST_PROBE = 512
 _OTHER_VECTORS = 0.5
 """Mean cosine of outputs below which a graph cannot be a quantised form of the model's weights."""
+_SAME_VECTORS = 0.99
+"""The same of a graph that is not quantised, such as one that was left in a folder whose weights were trained on."""
 
 
 class GraphModel(nn.Module):
@@ -71,7 +73,8 @@ def graph_of(
             "it as an encoder"
         )
     cosine = _agreement(model, output, session, batches, f"{source.spec}: {file.name}")
-    if not cosine >= _OTHER_VECTORS:
+    plain = source.backend.file is None and source.backend.name in PLAIN
+    if not cosine >= (_SAME_VECTORS if plain else _OTHER_VECTORS):
         emit_notice(
             f"{source.spec}: {file.name} gives other vectors than the model's weights (mean cosine {cosine:.2f}): it "
             "may be of an older version of the model"

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from holdfast.baselines.registry import BASELINES
+from holdfast.card_terms import terms_of
 from holdfast.version import __version__
 
 _UNCHANGED = " The encoder's own weights are as they were."
@@ -21,6 +22,7 @@ def card(name: str, protocol: Mapping[str, Any], fit: Mapping[str, Any], notes: 
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
         "tags": ["sentence-transformers", "sentence-similarity", "feature-extraction", "holdfast", name],
+        **terms_of(protocol.get("base_model")),
     }
     table_rows = "\n".join(
         f"| {key} | `{value}` |" for key, value in (*_rows(protocol), *_rows(fit), ("holdfast", __version__))

@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from holdfast.card_terms import terms_of
+
 _FINE_TUNED = """from transformers import pipeline
 
 classify = pipeline("text-classification", "path/to/this/folder")
@@ -26,6 +28,7 @@ def card(record: Mapping[str, Any], selected: Mapping[str, Any], rows: Sequence[
         "library_name": "sentence-transformers" if frozen else "transformers",
         "pipeline_tag": "text-classification",
         "tags": ["text-classification", "holdfast", record["task"]],
+        **terms_of(record["base_model"]),
     }
     example = '{"text": "One text.", "text_pair": "Another."}' if record["takes_pairs"] else '"A text."'
     training = "a logistic regression on its frozen vectors" if frozen else "fine-tuned"

@@ -244,7 +244,6 @@ def _teacher_layers(teacher: SentenceTransformer, count: int) -> SentenceTransfo
             "lack: give hidden=N for a new student, or name an encoder"
         )
     student: SentenceTransformer = copy.deepcopy(teacher).cpu()
-    student.truncate_dim = None
     backbone = Backbone.of(student)
     config: Any = backbone.model.config
     total = len(backbone.layers)

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from holdfast.card_terms import terms_of
 from holdfast.training.export import USAGE
 
 
@@ -23,6 +24,7 @@ def student_card(record: Mapping[str, Any], made: Mapping[str, Any], rows: Seque
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
         "tags": ["sentence-transformers", "sentence-similarity", "feature-extraction", "holdfast", "distillation"],
+        **terms_of(record["teacher"]),
     }
     settings = "\n".join(f"| {name} | {value} |" for name, value in _settings(record, made))
     space = "its teacher's space: it can search an index of the teacher"

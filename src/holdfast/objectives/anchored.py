@@ -35,6 +35,7 @@ from holdfast.objectives.objective import Objective
 from holdfast.objectives.option_checks import check_not_negative, check_words
 from holdfast.objectives.own_idea import attributes_replaced
 from holdfast.precision import ResolvedPrecision
+from holdfast.text_prompts import refuse_chat_template
 
 Forms = Literal["one", "both"]
 
@@ -145,6 +146,8 @@ class Anchored(Objective):
         if noise and self.encoder.prompt is not None:
             # The decoded texts would include the template, and no text could be changed.
             raise UserError("the edits cannot separate a prompt from its sentence: choose another --pooling")
+        if noise:
+            refuse_chat_template(self.encoder.model, "the noise in training")
         self.tries, self.forms, self.temperature = tries, forms, temperature
         self.clean, self.noise, self.relations = clean, noise, relations
         self.adversarial, self.dropout = adversarial, dropout

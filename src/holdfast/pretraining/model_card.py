@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml
 
+from holdfast.card_terms import terms_of
+
 
 def card(
     record: Mapping[str, Any],
@@ -24,6 +26,7 @@ def card(
         prompts: as returned by `holdfast.pretraining.model.fill`.
     """
     front = {"library_name": "transformers", "pipeline_tag": "fill-mask", "tags": ["fill-mask", "holdfast"]}
+    front |= terms_of(record["base_model"])
     settings = "\n".join(f"| {name} | {value} |" for name, value in _settings(record, outcome))
     terms = "Its owner's terms apply (`--attribution` names them)."
     if record["attribution"]:

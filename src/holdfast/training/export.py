@@ -10,6 +10,7 @@ import yaml
 from sentence_transformers import SentenceTransformer
 
 from holdfast.adapters import save_with_base
+from holdfast.card_terms import terms_of
 from holdfast.files import read_object, write_json, write_text
 from holdfast.models import saved_plainly
 from holdfast.runs import run_folder
@@ -71,6 +72,7 @@ def model_card(
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
         "tags": ["sentence-transformers", "sentence-similarity", "feature-extraction", "holdfast", *names],
+        **terms_of(record["base_model"]),
     }
     chosen = f", step {selection['step']} with {selection['score']:.2f}" if "score" in selection else ""
     chosen = f"; {selection['line']}" if "line" in selection else chosen
