@@ -36,14 +36,8 @@ def _front_matter(base: str) -> dict[str, Any]:
         text = (resolve_model(base) / "README.md").read_text(encoding="utf-8")[:_MOST_CHARS]
         found = re.match(r"---\s*\n(.*?)\n---\s*(?:\n|$)", text, re.DOTALL)
         front = yaml.safe_load(found.group(1)) if found else {}
-    except (
-        UserError,
-        OSError,
-        ValueError,
-        RecursionError,
-        yaml.YAMLError,
-    ):  # the training is done, and its model must be written
-        return {}
+    except (UserError, OSError, ValueError, RecursionError, yaml.YAMLError):
+        return {}  # a training has ended, and its model is written without them
     return {name: front[name] for name in _KEPT if _is_text(front.get(name))} if isinstance(front, dict) else {}
 
 
