@@ -224,10 +224,7 @@ def test_dropout_of_an_encoder_is_found(make_encoder_model: Callable[..., Any]) 
     [
         ("granite", "changes its embeddings, outside any module"),
         ("opt", "changes its embeddings, outside any module"),
-        (
-            "t5",
-            r"gives its embeddings to the first layer \(model.encoder.dropout\) runs again elsewhere",
-        ),
+        ("t5", r"gives its embeddings to the first layer \(model.encoder.dropout\) runs again elsewhere"),
         ("xlm", "no single list of layers"),
         ("longformer", "takes no rows of token vectors"),
     ],

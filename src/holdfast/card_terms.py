@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import yaml
+
 from holdfast.errors import UserError
 from holdfast.files import expanded
 from holdfast.model_lookup import resolve_model
@@ -30,8 +32,6 @@ def terms_of(base: str | None) -> dict[str, Any]:
 
 def _front_matter(base: str) -> dict[str, Any]:
     """Return the kept entries of a model's card; a model or a card that cannot be read has none."""
-    import yaml
-
     try:
         text = (resolve_model(base) / "README.md").read_text(encoding="utf-8")[:_MOST_CHARS]
         found = re.match(r"---\s*\n(.*?)\n---\s*(?:\n|$)", text, re.DOTALL)

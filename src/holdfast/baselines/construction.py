@@ -220,7 +220,8 @@ def _loaded(
     identity = model_identity(resolve_model(settings.model))
     with stage(console, f"loading {settings.model}", announce=False):
         model, pooling_name = load_pooled(settings.model, pooling, prompts)
-    if prompts is not None:  # what is fitted to vectors with this prompt is of use with it alone
+    # What is fitted to vectors with a prompt is of use with it alone. A model without a default has its prompts named.
+    if prompts is not None and (model.default_prompt_name is not None or prompts.prompt_name is None):
         named, model.default_prompt_name = prompts_with_default(model)
         model.prompts = {**named}
     protocol = {
